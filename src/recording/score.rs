@@ -76,11 +76,13 @@ pub fn case(name: &str, label: &Label, start: Stamp, events: &[(Stamp, Event)]) 
         })
     };
     let late_enough = |t: f64| t >= since - ROUNDING_S;
-    let told = |rule: &str| opened().find(|(t, f)| f.rule == rule && late_enough(*t));
+    // What is only worth knowing finds nothing.
+    let tells = |(t, f): &(f64, &Finding)| f.severity >= Severity::Warning && late_enough(*t);
+    let told = |rule: &str| opened().find(|told| told.1.rule == rule && tells(told));
     // The class itself says more than what is also right.
     let hit = match label.class.as_str() {
         NONE => None,
-        class => told(class).or_else(|| opened().find(|(t, f)| label.accepts(f.rule) && late_enough(*t))),
+        class => told(class).or_else(|| opened().find(|told| label.accepts(told.1.rule) && tells(told))),
     };
     // One that named nobody at first may do so when more was known.
     let names = |f: &&Finding| !f.ranks.is_empty();

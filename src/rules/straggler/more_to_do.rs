@@ -17,6 +17,8 @@ use std::time::Duration;
 const BEFORE: Duration = Duration::from_secs(4);
 /// Bars show means of many steps: what they show grows some seconds after the steps did.
 const SETTLES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(5)];
+/// A GPU that has more to do is busy for so much of the time, at least.
+const OWN_PCT: f64 = 60.0;
 /// Ranks that do the same draw the same within this.
 const ALIKE: f64 = 1.15;
 
@@ -24,10 +26,7 @@ const ALIKE: f64 = 1.15;
 pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Progress>) -> Option<Finding> {
     let (slow, lasts) = super::slower(model, job, look, progress)?;
     let now = model.now;
-    let (least_busy, _) = *busy(model, look, now.minus(lasts), now)?.first()?;
-    if least_busy < SIBLINGS_PCT.value() {
-        return None;
-    }
+    let busy = busy(model, look, now.minus(lasts), now)?;
     let sides = |mut watts: Vec<(f64, u32)>| -> Option<(f64, f64, u32)> {
         watts.sort_by(|a, b| b.0.total_cmp(&a.0));
         let [(most, rank), (next, _), ..] = watts.as_slice() else { return None };
@@ -35,7 +34,9 @@ pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Pro
     };
     let (most, next, rank) = sides(drawn(model, look, now.minus(lasts), now)?)?;
     let is_its = |(from, to)| drawn(model, look, from, to).and_then(sides).is_some_and(|(w, n, r)| r == rank && w >= n * UNEVEN.value());
-    if !thirds(now, lasts).into_iter().all(is_its) {
+    // Who waits spins all the time; who has more to do may have more to load, too.
+    let works = |(pct, of): &(f64, u32)| *pct >= if *of == rank { OWN_PCT } else { SIBLINGS_PCT.value() };
+    if !busy.iter().all(works) || !thirds(now, lasts).into_iter().all(is_its) {
         return None;
     }
     let alike = |settles: Duration| {
@@ -53,8 +54,9 @@ pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Pro
     found.job = Some(job.id.clone());
     found.confidence = Confidence::Likely;
     found.gpus = look.gpus_of(&[rank]);
-    let drew =
-        format!("it draws {most:.0} W, the others {next:.0} W or less, all busy; before the steps became slower all drew {top:.0} W");
+    let drew = format!(
+        "it draws {most:.0} W, the others {next:.0} W or less, busy all the time; before the steps became slower all drew {top:.0} W"
+    );
     found.evidence = vec![Evidence::of("gpu", drew)];
     let others: Option<Vec<f64>> = look.alive().filter(|r| r.rank != rank).map(|r| r.sm_active_pct).collect();
     if let (Some(own), Some(others)) = (told.sm_active_pct, others) {
