@@ -111,7 +111,9 @@ fn warning(line: &[u8]) -> Option<String> {
             (read.level == Some(Level::Warning) && !read.is_inner).then(|| read.words())?
         }
     };
-    let is_told = words.len() >= LEAST && catalog::find(Scope::Line, &text).is_none() && catalog::find(Scope::Nccl, &text).is_none();
+    let is_told = words.chars().filter(|c| c.is_alphabetic()).count() >= LEAST
+        && catalog::find(Scope::Line, &text).is_none()
+        && catalog::find(Scope::Nccl, &text).is_none();
     is_told.then(|| clean::clip(words.trim(), LONGEST).into_owned())
 }
 

@@ -234,3 +234,27 @@ pub fn owns_log(process: &Process, device: Option<u64>, inode: Option<u64>, path
         same_file || (log.via != LogVia::Other && log.path == path)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Lately;
+    use std::time::Duration;
+
+    #[test]
+    fn who_waits_in_each_of_the_last_windows_is_told_from_one_pause() {
+        let of = |shares: &[f64]| {
+            let mut lately = Lately::default();
+            shares.iter().for_each(|share| lately.add(*share, Duration::from_secs(1)));
+            lately.range()
+        };
+        assert_eq!(of(&[0.5; 11]), None, "not all windows are full");
+        assert_eq!(of(&[0.5; 12]), Some((0.5, 0.5)));
+        // All wait for four seconds, once.
+        let pause = [0.25, 0.25, 0.25, 0.25, 1.0, 1.0, 1.0, 1.0, 0.25, 0.25, 0.25, 0.25];
+        assert_eq!(of(&pause), Some((0.25, 1.0)));
+        let mut forgets = Lately::default();
+        (0..20).for_each(|_| forgets.add(0.5, Duration::from_secs(1)));
+        forgets.forget();
+        assert_eq!(forgets.range(), None);
+    }
+}

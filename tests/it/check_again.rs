@@ -380,3 +380,55 @@ fn what_sizes_tell() {
                 memory, this process has 42.00 GiB memory in use.\n";
     holds(size, &["a size that another rank sent in an exchange of objects", "Not memory"]);
 }
+
+#[test]
+fn what_a_handler_failed_by_names_what_it_handled() {
+    let chain = |first: &str, then: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/w/io.py\", line 4, in load\n    state = read(path)\n{first}\n\n\
+             During handling of the above exception, another exception occurred:\n\n\
+             Traceback (most recent call last):\n  File \"/w/io.py\", line 9, in load\n    log.warn_once(path)\n{then}\n"
+        )
+    };
+    let mistake = "AttributeError: 'Logger' object has no attribute 'warn_once'";
+    holds(
+        &chain("RuntimeError: the archive is cut off", mistake),
+        &["in load (io.py:9), while it handled RuntimeError: the archive is cut off"],
+    );
+    // What is tried as a matter of course is no failure, and what is no mistake of the handler says why by itself.
+    lacks(&chain("FileNotFoundError: [Errno 2] No such file or directory: 'cache.json'", mistake), &["while it handled"]);
+    lacks(&chain("KeyError: 'shard-7'", mistake), &["while it handled"]);
+    lacks(&chain("RuntimeError: the archive is cut off", "ValueError: no archive is left"), &["while it handled"]);
+}
+
+#[test]
+fn a_whole_job_that_was_cancelled_did_not_fail_by_that() {
+    let cancelled = "slurmstepd: error: *** JOB 494583 ON node-1 CANCELLED AT 2026-04-20T09:09:37 ***\n";
+    assert_eq!(report(&format!("step 10 loss 2.31\n{cancelled}")).verdict, Verdict::Warn);
+    holds(
+        &format!("{cancelled}{}", cancelled.replace("494583 ON node-1", "494584 ON node-2")),
+        &["job 494583 on node-1", "job 494584 on node-2"],
+    );
+    // What its own script cancels because it failed has failed.
+    for before in ["/w/job.sh: line 12:  4120 Aborted                 (core dumped) python train.py", "ValueError: no archive is left"] {
+        let log = format!("Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in f\n    g()\n{before}\n{cancelled}");
+        assert_eq!(report(&log).verdict, Verdict::Fail, "{before}");
+    }
+}
+
+#[test]
+fn an_evaluation_before_any_training_is_none() {
+    let bar = |n: u32| format!("{}%|#####     | {n}/500 [00:0{}<00:30, 10.00it/s]\n", n / 5, n / 100);
+    let evaluation = format!("***** Running Evaluation *****\n  Num examples = 4000\n{}{}", bar(250), bar(500));
+    lacks(&evaluation, &["training step"]);
+    // One of the same length that begins anew is the training.
+    holds(&format!("{evaluation}***** Running training *****\n{}{}", bar(100), bar(275)), &["step 275 of 500"]);
+}
+
+#[test]
+fn the_number_of_a_test_is_no_rank() {
+    let log = "test 12\n    Start 12: ring_np2\n\n12: Test command: /usr/bin/srun \"-n\" \"2\" \"/w/ring\"\n12: Test timeout computed to be: 1500\n\
+               12: [ RUN      ] Ring.Reduces\n12: [  FAILED  ] Ring.Reduces (3 ms)\n";
+    holds(log, &["the test Ring.Reduces failed"]);
+    lacks(log, &["rank 12", "Something did not come"]);
+}

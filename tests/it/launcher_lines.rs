@@ -50,10 +50,6 @@ fn other_launchers_lines() {
     assert_eq!(rank(one("Rank 3 crashed with exit code -9.")), (Some(3), None, Some(-9)));
     assert_eq!(rank(one("Global rank 3 (PID 123) exited with code -9")), (Some(3), Some(123), Some(-9)));
     assert_eq!(
-        rank(one("[rank: 2] Child process with PID 13117 terminated with code -6. Forcefully terminating all other processes")),
-        (None, Some(13117), Some(-6))
-    );
-    assert_eq!(
         rank(one("mpirun noticed that process rank 3 with PID 1167 on node n2 exited on signal 11 (Segmentation fault).")),
         (Some(3), Some(1167), Some(-11))
     );
