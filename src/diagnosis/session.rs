@@ -410,10 +410,10 @@ impl Session {
             at.is_some_and(|at| f.last_at <= at)
         };
         self.ledger.clear_where(now, "the ranks were started again", restarted);
-        // An error that a job went on after was no failure. Of a log alone that is judged with the whole of it.
-        // A warning that it went on after says what it has lost.
+        // A warning that a job went on after says what it has lost.
         let is_past =
             |f: &Finding| f.severity >= Severity::Error || f.rule != crate::rules::storage_failed::ID || now.since(f.last_at) > LOST;
+        // An error that a job went on after was no failure. Of a log alone that is judged with the whole of it.
         let survived = |f: &Finding| {
             let job = job_of(f).filter(|j| j.ended_at.is_none() && !j.log_only);
             let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));

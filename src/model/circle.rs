@@ -75,13 +75,13 @@ pub(super) fn circle(comms: &[&Comm], member: impl Fn(&Comm, u32) -> Member) -> 
 
 /// The number of the only member of at least three whose count of this kind of operation is not that of the others.
 fn alone(comm: &Comm, collective: &str) -> Option<u32> {
-    let counts: Vec<(u32, u64)> =
-        comm.ranks.iter().map(|(rank, known)| (*rank, known.counts.get(collective).copied().unwrap_or(0))).collect();
-    let mut odd = counts.iter().filter(|(_, n)| counts.iter().filter(|(_, other)| other == n).count() == 1);
-    let (rank, _) = odd.next().filter(|_| counts.len() > 2)?;
-    let mut others = counts.iter().filter(|(other, _)| other != rank).map(|(_, n)| n);
-    let first = others.next()?;
-    others.all(|n| n == first).then_some(*rank)
+    let mut by_count: BTreeMap<u64, (usize, u32)> = BTreeMap::new();
+    for (rank, known) in &comm.ranks {
+        let count = known.counts.get(collective).copied().unwrap_or(0);
+        by_count.entry(count).and_modify(|(n, _)| *n += 1).or_insert((1, *rank));
+    }
+    let mut alone = by_count.values().filter(|(n, _)| *n == 1).map(|(_, rank)| *rank);
+    alone.next().filter(|_| comm.ranks.len() > 2 && by_count.len() == 2 && alone.next().is_none())
 }
 
 /// Whether the groups like it, those of as many ranks that count the same kind, all stand where the ranks are that wait, and none where the late one is.

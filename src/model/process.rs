@@ -20,6 +20,7 @@ pub struct Process {
     cpu_ticks: Series<LOOKS>,
     /// 1 for each look at which it, or one of its threads, was in state D, else 0.
     in_d: Series<LOOKS>,
+    /// 1 for each look at which it was stopped as at the one before, although it had run in between, else 0.
     stopped_again: Series<LOOKS>,
     /// Bytes passed to write calls, CPU time of its helpers, and time that it waited for a CPU, ms, since it was first seen.
     written_bytes: Series<LOOKS>,
@@ -76,8 +77,7 @@ impl Process {
         }
         let in_d = sample.state == Some('D') || sample.threads_in_d.is_some_and(|n| n > 0);
         self.in_d.push(at, f64::from(u8::from(in_d)));
-        // Stopped now and before, and yet it has run in between.
-        // A tracer may hold its first thread alone.
+        // Stopped now and before, and yet it has run in between. A tracer (state t) may hold its first thread alone.
         let stopped = |state| state == Some('T');
         let ran = sample.cpu_ticks.zip(self.sample.cpu_ticks).is_some_and(|(now, before)| now >= before.saturating_add(RAN_TICKS));
         self.stopped_again.push(at, f64::from(u8::from(stopped(sample.state) && stopped(self.sample.state) && ran)));
@@ -173,7 +173,7 @@ impl Process {
     }
 
     /// In how many looks of late it was found stopped as in the one before, although it had run in between: it is stopped and let go, many times
-    /// a second (cpulimit), or again and again (a debugger).
+    /// a second (cpulimit).
     pub fn times_stopped_again(&self, now: Stamp) -> usize {
         const LATELY: Duration = Duration::from_secs(12);
         self.stopped_again.within(now, LATELY).filter(|again| *again > 0.0).count()

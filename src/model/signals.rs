@@ -20,9 +20,9 @@ use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
 /// A server whose GPUs all wait for so long waits for none of its clients.
 const SERVER_HELD: Duration = Duration::from_secs(12);
+/// How far back I/O and CPU of a process are looked at: a checkpoint writer pauses for seconds between files.
 const IO_WINDOW: Duration = Duration::from_secs(10);
 /// Programs start within less.
 const FORKS: Duration = Duration::from_secs(4);

@@ -86,6 +86,7 @@ impl Bars {
     pub fn step_seen(&mut self) {
         self.pause = None;
         self.evaluates = false;
+        self.is_next = false;
     }
 
     /// What a line without a bar says: behind the word of an evaluation, or of the end, a bar of another length is not the training.
