@@ -411,8 +411,7 @@ impl Session {
         };
         self.ledger.clear_where(now, "the ranks were started again", restarted);
         // A warning that a job went on after says what it has lost.
-        let is_past =
-            |f: &Finding| f.severity >= Severity::Error || f.rule != crate::rules::storage_failed::ID || now.since(f.last_at) > LOST;
+        let is_past = |f: &Finding| f.severity >= Severity::Error || f.rule != crate::rules::STORAGE_FAILED || now.since(f.last_at) > LOST;
         // An error that a job went on after was no failure. Of a log alone that is judged with the whole of it.
         let survived = |f: &Finding| {
             let job = job_of(f).filter(|j| j.ended_at.is_none() && !j.log_only);

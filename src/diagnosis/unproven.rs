@@ -112,7 +112,7 @@ impl Unproven {
         for kept in self.0.iter_mut().filter(|kept| !kept.is_told && !kept.of_before) {
             let What::Exception(exception) = &kept.event.what else { continue };
             let text = error_words::exception_words(exception);
-            let signature = catalog::find(Scope::Line, &text).filter(|signature| signature.rule == crate::rules::storage_failed::ID);
+            let signature = catalog::find(Scope::Line, &text).filter(|signature| signature.rule == crate::rules::STORAGE_FAILED);
             // Who is about to end of it does so by then.
             let goes_on =
                 model.now.since(kept.at) >= GOES_ON && stepped(kept) && model.jobs.get(&kept.job).is_some_and(|job| all_live(model, job));

@@ -109,10 +109,9 @@ impl Usual {
         let far = [self.highest(spread).zip(Some(1.0)), narrow].into_iter().flatten().find(far_above).map(|(before, _)| before);
         let undone = || if is_loss { self.undone(value) } else { None };
         if let Some((before, is_small)) = far.map(|before| (before, false)).or_else(|| Some((undone()?, true))) {
+            // What leaps further is another one.
+            self.jump = self.jump.take().filter(|jump| is_small || !jump.is_small);
             let jump = self.jump.get_or_insert(Jump { since: at, step, values: 0, least: value, before, is_small });
-            if jump.is_small && !is_small {
-                *jump = Jump { since: at, step, values: 0, least: value, before, is_small };
-            }
             (jump.values, jump.least) = (jump.values + 1, jump.least.min(value));
             if jump.values < SETTLED {
                 return;

@@ -152,6 +152,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let Some(since) = waiting.iter().map(|r| r.activity_since).max() else { continue };
         // Without counts nobody knows whether all wait for the same.
         let behind = match counts {
+            Some(_) if look.server_hangs => "no rank is behind in collectives (those in CUDA graphs are not counted)",
             Some(_) if look.has_uncounted() => "no rank is behind in collectives (sends and receives are not counted)",
             Some(_) => "no rank is behind",
             None => "whether one is behind is not known",

@@ -70,7 +70,7 @@ mod several_runs;
 mod slow_steps;
 mod source_trouble;
 mod stale_process;
-pub mod storage_failed;
+mod storage_failed;
 mod storage_hang;
 mod store_barrier;
 pub mod straggler;
@@ -289,6 +289,8 @@ pub const fn while_it_holds(hold_s: u64, linger_s: u64) -> Life {
 
 /// The rule whose findings say that a process of a job is gone.
 pub const END_OF_A_RANK: &str = rank_exited::RULE.id;
+/// The rule of what a job could not read or write, which it may go on after.
+pub const STORAGE_FAILED: &str = storage_failed::RULE.id;
 /// The rule of errors that a CUDA call returns.
 pub const CUDA_ERROR: &str = cuda_error::RULE.id;
 

@@ -5,10 +5,8 @@ use super::chain::Chain;
 use super::{Implies, ONCE, Rule};
 use crate::base::severity::Severity;
 
-pub const ID: &str = "storage-failed";
-
 pub const RULE: Rule = Rule {
-    id: ID,
+    id: "storage-failed",
     severity: Severity::Error,
     title: "A file system is full, over quota, or does not answer",
     how: "Errors of reading and writing in the log",
