@@ -35,14 +35,22 @@ const VARIABLES: &[(&str, &str)] = &[
 ];
 
 impl Model {
-    /// `torchrun`, `srun`, `mpirun`, `Ray`, `Lightning`, … `None`: nothing shows it.
+    /// `torchrun`, `srun`, `mpirun`, `Ray`, `Lightning`, `mp.spawn`, … `None`: nothing shows it.
     pub fn launcher_name(&self, job: &Job) -> Option<&'static str> {
         let ranks = || job.pids().filter_map(|pid| self.processes.get(&pid));
+        // Lightning numbers in the environment those that it starts beside the script; `multiprocessing` numbers nobody there.
+        let has_numbered = ranks().any(|p| p.env("LOCAL_RANK").is_some());
         let by_program = || by_program(self.processes.get(&job.launcher?)?);
         let of_rank = |p: &Process| {
             let by_variable = || VARIABLES.iter().find(|(variable, _)| p.env(variable).is_some()).map(|(_, name)| *name);
-            let by_place =
-                || p.info.place.as_ref().map(|_| if p.env("ACCELERATE_MIXED_PRECISION").is_some() { "accelerate" } else { "Lightning" });
+            let by_place = || {
+                p.info.place.as_ref()?;
+                Some(match () {
+                    () if p.env("ACCELERATE_MIXED_PRECISION").is_some() => "accelerate",
+                    () if has_numbered => "Lightning",
+                    () => "mp.spawn",
+                })
+            };
             if p.is_of_ray() { Some("Ray") } else { by_place().or_else(by_variable) }
         };
         by_program().or_else(|| ranks().find_map(of_rank))

@@ -160,6 +160,19 @@ fn lightnings_ranks_and_the_one_that_started_them_are_one_job() {
 }
 
 #[test]
+fn ranks_of_multiprocessing_are_not_said_to_be_those_of_lightning() {
+    let mut node = Node::new();
+    for local in 0..2 {
+        let place = Some(Place { leader: 20, rank: Some(local), local_rank: Some(local), world_size: Some(2) });
+        let env = Some(std::iter::once(("MASTER_PORT".to_owned(), "29500".to_owned())).collect());
+        let info = ProcessInfo { pid: 21 + local, ppid: 20, role: ProcessRole::Rank, env, place, ..Default::default() };
+        node.sees("procs", Body::Process(info));
+    }
+    node.after(1);
+    assert_eq!(snapshot::json(&node.session, Zone::UTC)["jobs"][0]["launcher"], "mp.spawn");
+}
+
+#[test]
 fn the_launcher_is_named_by_its_program_else_by_what_it_gave_its_ranks() {
     let of = |launcher: Option<(&str, &str)>, rank: &str, variable: Option<&str>| {
         let mut node = Node::new();
