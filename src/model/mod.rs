@@ -10,6 +10,7 @@ pub mod chronicle;
 pub mod circle;
 pub mod comm;
 pub mod counting;
+pub mod course;
 pub mod deeds;
 pub mod dumps;
 pub mod ending;

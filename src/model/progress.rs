@@ -1,6 +1,7 @@
 //! How far training has come and how fast it goes, from the lines of one file.
 
 use super::arrivals::{Arrivals, Stretch};
+use super::course::Course;
 use super::series::{Series, Trend};
 use super::usual::{LOSS_JUMP, NORM_JUMP, Usual};
 use crate::base::limit::Limit;
@@ -35,6 +36,10 @@ pub struct Progress {
     rates: Series<600>,
     /// To draw: of lines seen as they came, because when older ones were written is not known.
     pub losses: Trend,
+    /// Over all that was read, older lines too.
+    pub loss_course: Course,
+    /// The step of its first value, where the line told one.
+    pub course_from: Option<u64>,
     /// Seconds.
     pub step_trend: Trend,
     /// In [`Progress::throughput_unit`].
@@ -248,6 +253,12 @@ impl Progress {
             self.zero_losses = if loss == 0.0 && !learns && was_not { self.zero_losses + 1 } else { 0 };
             let is_next = advanced || restarted || step.step.is_none();
             self.same_losses = if self.loss == Some(loss) { self.same_losses + u32::from(is_next) } else { 0 };
+            if is_next {
+                if self.loss_course.values() == 0 {
+                    self.course_from = step.step;
+                }
+                self.loss_course.push(loss);
+            }
             self.loss = Some(loss);
             self.first_loss.get_or_insert(loss);
             self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0, true);

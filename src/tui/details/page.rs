@@ -113,7 +113,8 @@ impl<'a> Page<'a> {
         let values = ctx.charted(trend, plot.width.saturating_sub(SCALE), hold);
         let values: Vec<Option<f32>> = values.into_iter().map(|v| v.map(|v| v * scale)).collect();
         self.drawn(plot.width, plot.height, |area, buf| {
-            Chart { values: &values, since: &since, word, line: ctx.theme.chart, scale: ctx.theme.dim }.draw(area, buf);
+            Chart { values: &values, range: None, span: (&since, "now"), word, line: ctx.theme.chart, scale: ctx.theme.dim }
+                .draw(area, buf);
         });
     }
 

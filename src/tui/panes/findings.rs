@@ -39,7 +39,7 @@ pub const PANE: Pane = Pane {
 };
 
 /// Fewer rows show no evidence.
-const DETAIL: u16 = 8;
+const DETAIL: u16 = 6;
 
 /// Open ones, worst first; then past ones, newest first.
 pub fn all(session: &Session) -> Vec<&Finding> {
@@ -110,7 +110,7 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     // Beside others it keeps its height, so that nothing moves when a finding opens. On a large screen there is room for the evidence.
     let is_bad = ctx.session.ledger.first_open(|f| f.severity > Severity::Info).is_some();
     let evidence = match layout::is_large(ctx.ui.size) {
-        true if is_bad => DETAIL * 2,
+        true if is_bad => 16,
         true => crate::sources::SOURCES.len() as u16 + open + 2,
         false => 0,
     };

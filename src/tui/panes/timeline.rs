@@ -292,7 +292,9 @@ fn silence(ctx: &Ctx, axis: &TimeAxis, plot: Rect, buf: &mut Buffer) {
     let Some((id, p)) = training::progress(ctx).filter(|_| plot.height > 0) else { return };
     if let Some(quiet) = ctx.session.model.quiet(id) {
         let lasts = span(quiet.lasts);
-        let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(1, |cell| cell as u16 + 5);
+        // Behind the value that still stands, and behind the line where the verdict changed.
+        let behind = 5.max(3_000_u128.div_ceil(axis.step.as_millis().max(1)) as u16 + 1);
+        let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(1, |cell| cell as u16 + behind);
         let (x, y) = (plot.x + at, plot.y + plot.height / 2);
         let room = usize::from(plot.right().saturating_sub(x));
         // Half a number says something else.

@@ -99,6 +99,9 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
 
 /// Rows of a chart, with its title and its axis.
 const LEAST_OF_CHART: u16 = 4;
+/// Rows of the loss of the whole run in the overview, with the row of its steps; and how many values make a curve.
+const ROWS_OF_WHOLE: u16 = 3;
+const LEAST_OF_WHOLE: u64 = 12;
 
 fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let Some((id, p)) = progress(ctx) else {
@@ -113,10 +116,17 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     if !ctx.zoomed {
         lines(area, buf, &head);
         let first = area.y + head.len() as u16;
+        let whole = (area.bottom() >= first + 1 + ROWS_OF_WHOLE && p.loss_course.values() >= LEAST_OF_WHOLE).then_some("loss");
         let sparks: [(&str, &Trend, Style); 2] = [("loss", &p.losses, ctx.theme.chart2), ("step time", &p.step_trend, ctx.theme.chart)];
-        for ((label, trend, style), y) in sparks.into_iter().filter(|(_, trend, _)| !trend.is_empty()).zip(first..area.bottom()) {
+        let sparks = sparks.into_iter().filter(|(label, trend, _)| !trend.is_empty() && whole != Some(label));
+        let mut below = first;
+        for ((label, trend, style), y) in sparks.zip(first..area.bottom()) {
             let last = p.loss.filter(|loss| label == "loss" && !loss.is_finite());
             history(ctx, Rect { y, height: 1, ..area }, buf, label, trend, last, style);
+            below = y + 1;
+        }
+        if whole.is_some() {
+            whole_loss(ctx, Rect { y: below, height: area.bottom() - below, ..area }, buf, p);
         }
         return;
     }
@@ -125,6 +135,11 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     all.push(Line::default());
     lines(area, buf, &all);
     let mut below = Rect { y: area.y + (all.len() as u16).min(area.height), height: area.height.saturating_sub(all.len() as u16), ..area };
+    if below.height >= LEAST_OF_CHART * 2 && p.loss_course.values() >= LEAST_OF_WHOLE {
+        let height = (below.height / 4).clamp(LEAST_OF_CHART, 14);
+        whole_loss(ctx, Rect { height: height - 1, ..below }, buf, p);
+        below = Rect { y: below.y + height, height: below.height - height, ..below };
+    }
     type Word = fn(f64) -> String;
     let charts = [
         ("loss", &p.losses, loss as Word, ctx.theme.chart2),
@@ -139,9 +154,21 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         buf.put(below.x, below.y, label, usize::from(below.width), ctx.theme.title);
         let plot = Rect { y: below.y + 1, height: (each - 2).min(16), ..below };
         let values = ctx.charted(trend, plot.width.saturating_sub(SCALE), hold(p));
-        Chart { values: &values, since: &ctx.axis_words(), word, line: style, scale: ctx.theme.dim }.draw(plot, buf);
+        Chart { values: &values, range: None, span: (&ctx.axis_words(), "now"), word, line: style, scale: ctx.theme.dim }.draw(plot, buf);
         below = Rect { y: below.y + each, height: below.height.saturating_sub(each), ..below };
     }
+}
+
+/// The loss of all that was read of the run.
+fn whole_loss(ctx: &Ctx, area: Rect, buf: &mut Buffer, p: &Progress) {
+    let course = &p.loss_course;
+    let values = course.columns(usize::from(area.width.saturating_sub(SCALE)) * 2);
+    let of_step = |step: Option<u64>| step.map(|step| format!("step {}", group(step)));
+    let from = of_step(p.course_from).map_or_else(|| format!("all {} losses", group(course.values())), |step| format!("loss from {step}"));
+    let newest = p.finite_loss.and_then(|(step, _)| of_step(step)).unwrap_or_default();
+    let bad = p.loss.filter(|loss| !loss.is_finite()).map_or(String::new(), |bad| format!(", then {bad}"));
+    let span = (from.as_str(), &*format!("{newest}{bad}"));
+    Chart { values: &values, range: course.range(), span, word: loss, line: ctx.theme.chart2, scale: ctx.theme.dim }.draw(area, buf);
 }
 
 /// Why there is no step: lines that were read may show progress in words that are not known.

@@ -18,8 +18,10 @@ pub const SCALE: u16 = 9;
 
 pub struct Chart<'a> {
     pub values: &'a [Option<f32>],
-    /// Where the time begins, in words: `last 2 min`.
-    pub since: &'a str,
+    /// The least and the greatest value, where columns are means of more than these.
+    pub range: Option<(f32, f32)>,
+    /// Where it begins and where it ends, in words: `last 2 min` and `now`.
+    pub span: (&'a str, &'a str),
     /// A value of the scale in words.
     pub word: fn(f64) -> String,
     pub line: Style,
@@ -34,7 +36,8 @@ impl Chart<'_> {
         }
         let plot = Rect { x: area.x + SCALE, width: area.width - SCALE, height: area.height - 1, ..area };
         let finite = || self.values.iter().flatten().copied().filter(|v| v.is_finite());
-        let (Some(low), Some(high)) = (finite().reduce(f32::min), finite().reduce(f32::max)) else { return };
+        let drawn = || finite().reduce(f32::min).zip(finite().reduce(f32::max));
+        let Some((low, high)) = self.range.or_else(drawn) else { return };
         // A flat line is drawn in the middle of a scale around it.
         let (low, high) = if high - low > high.abs() * 1e-6 {
             (low, high)
@@ -47,11 +50,10 @@ impl Chart<'_> {
         if plot.height > 1 {
             buf.put(area.x, plot.bottom() - 1, format!("{:>right$}", (self.word)(f64::from(low))), right, self.scale);
         }
-        let from = self.since;
+        let (from, until) = self.span;
         buf.put(plot.x, plot.bottom(), from, usize::from(plot.width), self.scale);
-        let now = "now";
-        if usize::from(plot.width) > from.len() + now.len() + 2 {
-            buf.put(plot.right() - now.len() as u16, plot.bottom(), now, now.len(), self.scale);
+        if usize::from(plot.width) > from.len() + until.len() + 2 {
+            buf.put(plot.right() - until.len() as u16, plot.bottom(), until, until.len(), self.scale);
         }
     }
 }

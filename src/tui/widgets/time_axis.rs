@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct TimeAxis {
     /// Where the first cell begins.
     pub from: Stamp,
-    /// Time of one cell: half a second, or whole seconds.
+    /// Time of one cell: a part of a second, or whole seconds.
     pub step: Duration,
     pub cells: usize,
     /// The moment that is shown.
@@ -21,7 +21,7 @@ pub struct TimeAxis {
 }
 
 /// Milliseconds of one cell.
-const STEPS_MS: [u64; 10] = [500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000];
+const STEPS_MS: [u64; 12] = [250, 333, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000];
 /// Seconds between two times that are written.
 const TICKS: [u64; 13] = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400];
 /// The axis moves by this share of its cells.
@@ -33,7 +33,9 @@ impl TimeAxis {
         let cells = cells.max(1);
         // A little less than the window is better than twice as much of it.
         let least = window.as_millis() as u64 * 7 / 10;
-        let ms = STEPS_MS.into_iter().find(|ms| ms * cells as u64 >= least).unwrap_or(STEPS_MS[STEPS_MS.len() - 1]);
+        // Nothing is sampled as often as the shortest: they are for wide screens that show all of the window with them.
+        let enough = |ms: u64| if ms < 500 { window.as_millis() as u64 * 95 / 100 } else { least };
+        let ms = STEPS_MS.into_iter().find(|ms| ms * cells as u64 >= enough(*ms)).unwrap_or(STEPS_MS[STEPS_MS.len() - 1]);
         let step = Duration::from_millis(ms);
         let ns = ms as i64 * 1_000_000;
         let floor = |at: Stamp| at.0.div_euclid(ns).saturating_mul(ns);
