@@ -235,8 +235,9 @@ fn hosts_of(model: &Model, job: &str, found: &Finding) -> Vec<String> {
     record.alarms.iter().find(is_it).and_then(|a| a.event.origin.host.clone()).into_iter().collect()
 }
 
-/// Of several workers of Ray that say the same, none is named: `6 workers: CUDA out of memory`.
+/// Of several processes of one name that say the same, none is named: `6 processes of RayWorkerWrapper: CUDA out of memory`.
 fn name_workers(model: &Model, job: &str, f: &mut Finding) {
+    const MOST_NAMES: usize = 8;
     let Some(proof) = f.evidence.first().filter(|_| f.ranks.is_empty()) else { return };
     let alarms = &model.record_of(job).alarms;
     let Some(first) = alarms.iter().find(|a| a.line == proof.line && Some(model.path_of(a.file)) == proof.path.as_deref()) else { return };
@@ -249,9 +250,17 @@ fn name_workers(model: &Model, job: &str, f: &mut Finding) {
         (What::Exception(one), What::Exception(other)) => (&one.class, &one.message) == (&other.class, &other.message),
         (one, other) => one.signature().is_some() && one.signature() == other.signature(),
     };
-    let pids: BTreeSet<u32> = alarms.iter().filter(is_same).filter_map(|a| a.event.origin.pid).collect();
+    let same = || alarms.iter().filter(is_same);
+    let pids: BTreeSet<u32> = same().filter_map(|a| a.event.origin.pid).collect();
+    let names: BTreeSet<&str> = same().filter_map(|a| a.event.origin.worker.as_deref()).collect();
     if pids.len() > 1 {
-        f.summary = format!("{} of {worker}: {}", counted(pids.len(), "process"), error_words::without_who(&f.summary));
+        // vLLM numbers them in their names: `Worker_TP3`.
+        let whose = match names.len() {
+            0 | 1 => format!("{} of {worker}", counted(pids.len(), "process")),
+            2..=MOST_NAMES => crate::base::words::all_words(&names.into_iter().map(str::to_owned).collect::<Vec<_>>()),
+            n => format!("{n} processes ({worker}, …)"),
+        };
+        f.summary = format!("{whose}: {}", error_words::without_who(&f.summary));
     }
 }
 

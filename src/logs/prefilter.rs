@@ -58,7 +58,7 @@ const FACTS: &[&str] = &[
     // NCCL
     "NCCL version", "RCCL version", "vLLM is using nccl==", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
     "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "NET/OFI ", " NET plugin ",
-    "loaded external ", "INFO External ", "INFO Plugin name set", "INFO Disabling external", "INFO Assigned ", "INFO Comm config ",
+    "loaded external ", "INFO External ", "INFO Plugin name set", "INFO Plugin Path ", "INFO P2P plugin ", "INFO Disabling external", "INFO Assigned ", "INFO Comm config ",
     "INFO DMA-BUF is", "INFO Invalid value ", "ENV NCCL_", "ENV: NCCL_", "Affinity for GPU ", "affinity for GPU ", "] via P2P", "] via SHM",
     "] via NET", "] via COLLNET", "] via direct", " coll channels, ", "INFO Connected all rings", "timings: ", "INFO Init timings",
     "INFO Check P2P Type", "INFO NVLS multicast", "disabling CollNet",

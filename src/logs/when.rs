@@ -36,10 +36,20 @@ pub fn dated(text: &[u8], zone: Zone) -> Option<(Stamp, Stamp)> {
         let (key, value) = line.trim_start().split_once(':')?;
         (key.trim_end() == "time").then(|| super::prefix::stamp::iso(value.trim_start())).flatten().map(|(w, _)| w)
     };
+    // CANN puts a dash between date and time, wherever the message stands: `EI0006: [PID: 9] 2026-10-11-11:32:29.335.888 …`.
+    let of_cann = |line: &str| {
+        let at = line.match_indices("20").map(|(at, _)| at).take(8).find(|at| {
+            let tail = &line.as_bytes()[*at..];
+            [4, 7, 10].iter().all(|i| tail.get(*i) == Some(&b'-')) && tail.get(13) == Some(&b':')
+        })?;
+        let date = line.get(at..at + 10)?;
+        super::prefix::stamp::iso(&format!("{date} {}", line.get(at + 11..)?)).map(|(w, _)| w)
+    };
     let times = text.split(|b| *b == b'\n').filter_map(|line| {
         let line = String::from_utf8_lossy(line);
         let peeled = super::prefix::peel(&line);
-        let written = of_table(peeled.rest).or(peeled.origin.written).filter(|w| w.year.is_some())?;
+        let of_line = of_table(peeled.rest).or(peeled.origin.written).filter(|w| w.year.is_some());
+        let written = of_line.or_else(|| of_cann(peeled.rest))?;
         stamp_of(&written, Stamp::default(), zone)
     });
     times

@@ -28,6 +28,8 @@ const BY_TEXT: &[(&str, Option<Area>)] = &[
     ("dataloader-crash", Some(Area::Input)),
     ("dataloader-killed", Some(Area::Input)),
     ("dataloader-timeout", Some(Area::Input)),
+    ("nothing-to-join", Some(Area::Input)),
+    ("psm3-address-format", Some(Area::Network)),
     // A kernel that is wrong makes these as well as a GPU that is.
     ("xid-13", None),
     ("xid-31", None),

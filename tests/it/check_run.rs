@@ -803,10 +803,11 @@ fn a_stack_of_another_call_is_none_of_this_one() {
 #[test]
 fn a_server_that_was_shut_down_does_not_answer() {
     let up = "INFO 03-19 06:44:31 metrics.py:349] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 0 reqs\n";
-    holds(up, &["server up, and answers requests"]);
+    holds(up, &["serving the last: Avg prompt throughput: 0.0 tokens/s"]);
+    holds("INFO:     Application startup complete.\n", &["server up; no request is told of"]);
     let end = format!("{up}INFO:     Shutting down\nINFO:     Application shutdown complete.\n");
     holds(&end, &["server it was up, and was shut down"]);
-    lacks(&end, &["answers requests"]);
+    lacks(&end, &["server up"]);
     let rollouts = format!("step 1 | loss 2.5\n{up}step 2 | loss 2.4\n");
     lacks(&rollouts, &["server"]);
 }

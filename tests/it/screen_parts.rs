@@ -77,7 +77,8 @@ mod chart {
     fn draw(values: &[Option<f32>], width: u16, height: u16) -> String {
         let area = Rect::new(0, 0, width, height);
         let mut buf = Buffer::empty(area);
-        Chart { values, range: None, span: ("last 1 min", "now"), word: |v| format!("{v:.1}"), line: Style::new(), scale: Style::new() }.draw(area, &mut buf);
+        Chart { values, range: None, span: ("last 1 min", "now"), word: |v| format!("{v:.1}"), line: Style::new(), scale: Style::new() }
+            .draw(area, &mut buf);
         let rows =
             buf.content().chunks(usize::from(width).max(1)).map(|r| r.iter().map(|c| c.symbol()).collect::<String>().trim_end().to_owned());
         rows.collect::<Vec<_>>().join("\n")

@@ -193,6 +193,13 @@ fn plugin(message: &str) -> Option<What> {
     if let Some(name) = message.strip_prefix("Plugin name set by env to ") {
         return told(Net, SetByEnv, library(name));
     }
+    // NVIDIA's own plugin, nccl-rdma-sharp: its library, and which of its networks carries the traffic.
+    if let Some(name) = message.strip_prefix("Plugin Path : ") {
+        return told(Net, LibraryLoaded, library(name));
+    }
+    if let Some(name) = message.strip_prefix("P2P plugin ") {
+        return told(Net, Loaded, Some(whole_name(name)?));
+    }
     if let Some(name) = message.strip_prefix("Using tuner plugin: '").and_then(|t| t.strip_suffix('\'')) {
         return told(Tuner, Loaded, Some(name.to_string()));
     }

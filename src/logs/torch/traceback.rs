@@ -914,7 +914,9 @@ fn last_line(text: &str, behind_frame: bool) -> Option<(&str, &str)> {
     let sure = (known.iter().any(|k| name.ends_with(k)) || of_module) && capital;
     // Bindings name their errors as they like: `nixl._bindings.nixlBackendError`.
     let of_bindings = || ["Error", "Exception"].iter().any(|k| name.ends_with(k));
-    (sure || behind_frame && (capital || of_bindings())).then_some((class, message.trim()))
+    // Those of Python's oldest modules: `re.error`, `struct.error`, `socket.timeout`.
+    let old = || class.contains('.') && matches!(name, "error" | "timeout" | "gaierror" | "herror");
+    (sure || behind_frame && (capital || of_bindings() || old())).then_some((class, message.trim()))
 }
 
 fn cuda_failure(class: &str, message: &str) -> Option<What> {

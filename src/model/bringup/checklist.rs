@@ -118,7 +118,11 @@ impl Bringup {
                 Item { state: Seen::Fail, value, proof, advice, ..item }
             }
             (None, Some(said)) => Item { state: Seen::Pass, value: "none found".into(), proof: Some(said.proof.clone()), ..item },
-            (None, None) => item,
+            // Old NCCLs do not say what they load, but aws-ofi-nccl says that it is there.
+            (None, None) => match self.ofi.said.iter().find_map(|o| Some((o, of_ofi(&o.value)?))) {
+                Some((said, value)) => Item { state: Seen::Pass, value, proof: Some(said.proof.clone()), ..item },
+                None => item,
+            },
         }
     }
 
@@ -295,5 +299,13 @@ impl Bringup {
             item.value = "reported by one process".into();
         }
         item
+    }
+}
+
+/// `aws-ofi-nccl 1.5.0aws`
+fn of_ofi(said: &Ofi) -> Option<String> {
+    match said {
+        Ofi::Version(version) => Some(format!("aws-ofi-nccl {version}")),
+        _ => None,
     }
 }

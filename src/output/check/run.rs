@@ -281,8 +281,10 @@ fn no_step_words(report: &Report) -> Option<String> {
 
 fn server_words(report: &Report) -> Option<&'static str> {
     let files = || report.model().files.values();
+    // That it answers says the row that has its throughput.
+    let answers = report.record().last.contains_key("serving");
     match (files().any(serves), files().any(|file| file.progress.server_ended)) {
-        (true, _) => Some("up, and answers requests"),
+        (true, _) => (!answers).then_some("up; no request is told of"),
         (false, true) => Some("it was up, and was shut down"),
         (false, false) => None,
     }
