@@ -1,13 +1,15 @@
-//! What well-known benchmarks say of themselves in the end: HPL, and MLPerf's log.
+//! What well-known benchmarks say of themselves in the end: HPL, NAS Parallel Benchmarks, and MLPerf's log.
 
+use crate::base::clean::clip;
 use crate::base::units::group;
 use regex::Regex;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Of each kind the last, with its line from 1.
 pub(super) fn of(text: &str) -> Vec<(usize, String)> {
-    let (mut hpl, mut checks, mut mlperf) = (None, None, Mlperf::default());
+    let (mut hpl, mut checks, mut mlperf, mut npb) = (None, None, Mlperf::default(), Npb::default());
     for (at, line) in text.lines().enumerate() {
         let no = at + 1;
         if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
@@ -18,12 +20,59 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
             }
         } else if line.contains(" residual checks") {
             checks = checked(checks, line);
+        } else {
+            npb.read(no, line);
         }
     }
     if let (Some((_, row)), Some((passed, failed))) = (&mut hpl, checks) {
         row.push_str(&format!("; {passed} passed residual checks, {failed} failed"));
     }
-    [hpl, mlperf.told()].into_iter().flatten().collect()
+    [hpl, mlperf.told()].into_iter().flatten().chain(npb.told).collect()
+}
+
+/// The block that each of the NAS Parallel Benchmarks prints in the end, from ` SP Benchmark Completed.` on.
+#[derive(Default)]
+struct Npb {
+    name: Option<String>,
+    fields: BTreeMap<&'static str, String>,
+    /// The newest of them, which are run one after the other.
+    told: Vec<(usize, String)>,
+}
+
+impl Npb {
+    const MOST: usize = 8;
+    const FIELDS: [&'static str; 6] = ["Class", "Iterations", "Time in seconds", "Total processes", "Mop/s total", "Verification"];
+
+    fn read(&mut self, no: usize, line: &str) {
+        if let Some(name) = line.trim().strip_suffix(" Benchmark Completed.").or_else(|| line.trim().strip_suffix(" Benchmark Completed")) {
+            *self = Npb { name: Some(words_of(name, 20)), told: std::mem::take(&mut self.told), ..Npb::default() };
+            return;
+        }
+        let Some(name) = &self.name else { return };
+        let Some((field, value)) = line.split_once('=') else { return };
+        let Some(field) = Self::FIELDS.into_iter().find(|known| *known == field.trim()) else { return };
+        self.fields.insert(field, words_of(value.trim(), 40));
+        if field == "Verification" {
+            let of = |field: &str| self.fields.get(field).map(String::as_str);
+            let mut said = Vec::new();
+            said.extend(of("Class").map(|class| format!("class {class}")));
+            said.extend(of("Total processes").map(|n| format!("{n} processes")));
+            said.extend(of("Iterations").map(|n| format!("{n} iterations")));
+            said.extend(of("Time in seconds").map(|s| format!("{s} s")));
+            said.extend(of("Mop/s total").map(|rate| format!("{rate} Mop/s")));
+            said.extend(of("Verification").map(|word| format!("verification {}", word.to_lowercase())));
+            let words = format!("NPB {name}: {}", said.join(", "));
+            self.name = None;
+            if self.told.len() < Self::MOST {
+                self.told.push((no, words));
+            }
+        }
+    }
+}
+
+/// Without what a terminal would obey, and not longer than `most`.
+fn words_of(text: &str, most: usize) -> String {
+    clip(&crate::base::clean::clean(text), most).into_owned()
 }
 
 /// `WC0   264192  1024   4   2   37.49   3.279e+05 ( 4.099e+04)`: variant, N, NB, P, Q, seconds, Gflops.
@@ -104,6 +153,10 @@ mod tests {
                       :::MLLOG {\"time_ms\": 9000, \"key\": \"eval_accuracy\", \"value\": 0.7512, \"metadata\": {\"epoch_num\": 3}}\n\
                       :::MLLOG {\"time_ms\": 9500, \"key\": \"run_stop\", \"value\": null, \"metadata\": {\"status\": \"success\"}}\n";
         assert_eq!(told(mlperf), ["3: MLPerf: eval_accuracy 0.7512 at epoch 3, run_stop: success, 8.50 s from run_start on"]);
+        let npb = " LU Benchmark Completed.\n Class           =                        B\n Size            =            102x 102x 102\n \
+                   Iterations      =                      250\n Time in seconds =                     4.18\n Total processes =                       64\n \
+                   Mop/s total     =                119358.22\n Verification    =               SUCCESSFUL\n";
+        assert_eq!(told(npb), ["8: NPB LU: class B, 64 processes, 250 iterations, 4.18 s, 119358.22 Mop/s, verification successful"]);
         assert!(told("Warning: WC0 is no row\nWindow 1 2 3\n").is_empty());
     }
 }

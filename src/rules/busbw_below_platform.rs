@@ -18,13 +18,13 @@ pub const RULE: Rule = Rule {
     how: "The largest sizes of the table against published measurements with the same GPUs, as many of them on as many nodes. Nothing is said \
           where these are not all listed, where sizes are small, or where one operation was not measured by itself (-m, -z, -C). Over the \
           network it is a remark, unless NCCL names more ports than so little takes. Without a \
-          platform to compare with: two sizes in a row that get a small part of what a smaller one got",
+          platform to compare with: two sizes in a row that get a small part of what a smaller one got, and a level that falls at a size of 64 MiB or more and stays low to the end",
     advice: "Run it again with NCCL_DEBUG=INFO and give the log to `nccl-top check`: it shows transports, ports and what was switched off. \
              Within a node look at P2P, NVLinks and NVLS, between nodes at GPUDirect RDMA and at ports that are down or slow",
     life: ONCE,
     implies: Implies::Nothing,
     on_facts: Some(check),
-    limits: &[&BELOW, &FALLEN],
+    limits: &[&BELOW, &FALLEN, &EDGE],
     ..Rule::PLAIN
 };
 
@@ -37,6 +37,14 @@ const FALLEN: Limit = Limit::percent(
     35.0,
     "two sizes in a row that get less than this share of what a smaller one got are a warning",
 );
+/// A level that lasts to the end of the table.
+const EDGE: Limit = Limit::percent(
+    "busbw-below-platform",
+    "edge",
+    70.0,
+    "a level that lasts from one size of 64 MiB or more to the end is a warning below this share of the level before it",
+);
+const EDGE_BYTES: u64 = 64 << 20;
 /// Below it latency rules, which varies.
 const LARGE_BYTES: u64 = 1 << 20;
 /// The slowest port that nodes with NVSwitches are given, Gb/s.
@@ -126,7 +134,9 @@ fn check(ctx: &FactContext, out: &mut Vec<Finding>) {
         out.extend(
             tables
                 .iter()
-                .filter_map(|(path, table)| Some(Finding { job: Some(facts.job.id.clone()), ..fall(path, table)? }))
+                .filter_map(|(path, table)| {
+                    Some(Finding { job: Some(facts.job.id.clone()), ..fall(path, table).or_else(|| edge(path, table))? })
+                })
                 .take(MOST_FALLS),
         );
     }
@@ -174,6 +184,38 @@ fn fall(path: &str, table: &Table) -> Option<Finding> {
         }
     }
     None
+}
+
+/// One level up to a size, and another from the next size to the end: large messages take one path with one protocol, so that no border
+/// between these explains it.
+fn edge(path: &str, table: &Table) -> Option<Finding> {
+    /// Rows on each side.
+    const ROWS: usize = 4;
+    let large = |row: &&Row| row.size_bytes >= EDGE_BYTES && !table.odd_timing;
+    let rows: Vec<(&Row, f64)> = table.rows.iter().filter(large).filter_map(|row| Some((row, row.busbw()?.0))).collect();
+    // Several runs of one table are no series; one rank copies within its GPU.
+    if rows.windows(2).any(|pair| pair[1].0.size_bytes <= pair[0].0.size_bytes) || table.ranks == Some(1) {
+        return None;
+    }
+    let least_of = |rows: &[(&Row, f64)]| rows.iter().map(|(_, busbw)| *busbw).fold(f64::INFINITY, f64::min);
+    let most_of = |rows: &[(&Row, f64)]| rows.iter().map(|(_, busbw)| *busbw).fold(0.0, f64::max);
+    let is_edge = |at: &usize| most_of(&rows[*at..]) < least_of(&rows[*at - ROWS..*at]) * EDGE.value() / 100.0;
+    let at = (ROWS..(rows.len() + 1).saturating_sub(ROWS)).find(is_edge)?;
+    let ((before, high), (behind, low)) = (rows[at - 1], rows[at]);
+    let (name, size) = (table.name(), size_words(behind.size_bytes));
+    let summary = format!(
+        "{name}: bus bandwidth falls at {size} from {high:.1} to {low:.1} GB/s, and stays there up to {}",
+        size_words(rows[rows.len() - 1].0.size_bytes)
+    );
+    let line = |row: &Row| (row.line > 0).then_some(row.line);
+    let found = RULE
+        .weighed(Severity::Warning, Confidence::Likely, summary)
+        .because("messages of these sizes all take one path and one protocol: from that size on something else limits them, as memory that is registered anew, or GPUDirect RDMA that one side has not")
+        .proved("line", path, line(before), format!("{high:.2} GB/s at {}", size_words(before.size_bytes)))
+        .proved("line", path, line(behind), format!("{low:.2} GB/s at {size}"));
+    let next = "compare the settings of both nodes (NCCL_DEBUG=INFO on all of them: `NET/IB/…/GDRDMA` in both directions, `set by environment` on each; \
+                mpirun needs -x for each variable), and run it again with -R 1 and with one size on each side";
+    Some(Finding { subject: format!("edge of {path}"), next: Some(next.into()), ..found })
 }
 
 fn finding(name: &str, path: &str, seen: &Compared, bringup: &Bringup) -> Finding {

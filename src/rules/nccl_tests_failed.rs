@@ -95,9 +95,11 @@ pub(crate) fn judge(table: &Table, path: &str) -> Vec<Finding> {
             (None, None) => " before its first result".into(),
         };
         let last = table.unfinished.map_or(table.last_line, |(_, line)| line);
+        // A log that ends behind a whole row may as well be cut there.
+        let sure = if table.unfinished.is_none() && table.rows.len() > 1 { Confidence::Possible } else { Confidence::Likely };
         out.push(
-            failed(Severity::Warning, Confidence::Likely, format!("{name} did not finish: it stopped{at}"))
-                .because("its last lines are missing: it hangs, was killed, or still runs")
+            failed(Severity::Warning, sure, format!("{name} did not finish: it stopped{at}"))
+                .because("its last lines are missing: it hangs, was killed, still runs, or its log is cut off")
                 .proved("line", path, line(last), "the last line of the run".to_owned()),
         );
     } else if let Some(said) = table.failures.first() {
