@@ -46,6 +46,8 @@ pub struct Progress {
     pub throughput_trend: Trend,
     /// When the step last grew.
     pub last_step_at: Option<Stamp>,
+    /// The time of a step that the last bar told.
+    bar_step_time_s: Option<f64>,
     /// When the program itself last went on after it had stood still.
     resumed_at: Option<Stamp>,
     /// How long it has done so since the step last grew.
@@ -177,7 +179,25 @@ impl Progress {
         }
     }
 
+    /// tqdm's monitor draws a bar anew that was not drawn for ten seconds: with steps that were made before, and at the rate of then. A step
+    /// that ends changes the rate.
+    fn is_drawn_anew(&mut self, at: Stamp, step: &Step) -> bool {
+        const SILENT_S: f64 = 8.0;
+        if !step.bar {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.bar_step_time_s, step.step_time_s);
+        let Some((own, last)) = step.step_time_s.filter(|own| Some(*own) == before).zip(self.last_step_at) else { return false };
+        let made = step.step.zip(self.step).map_or(0, |(now, before)| now.saturating_sub(before));
+        // Steps that fill the time since then are being made.
+        let silent_s = at.secs_since(last);
+        silent_s >= SILENT_S && made as f64 * own < silent_s / 2.0
+    }
+
     pub fn apply(&mut self, at: Stamp, step: &Step, backlog: bool) {
+        if !backlog && self.is_drawn_anew(at, step) {
+            return;
+        }
         // A bar repeats its numbers many times a second; it fills in what no better line has given.
         let richer = !step.bar || matches!(self.dialect, Dialect::Tqdm | Dialect::Plain | Dialect::Lightning) || self.step.is_none();
         if richer && !(step.bar && self.dialect != step.dialect && self.loss.is_some() && step.loss.is_none()) {

@@ -570,8 +570,8 @@ impl TextContext<'_> {
         } else if let Some(index) = signature.capture(text, SPAWNED).and_then(|index| index.parse().ok()) {
             found.ranks = self.model.rank_of_local(&self.seen.job, index).into_iter().collect();
             found.gpus = found.ranks.first().and_then(|rank| self.gpu_of_rank(*rank)).into_iter().collect();
-        } else if rule.chain.place == Place::Messenger && signature.part != Part::Cause {
-            // Who reports has waited for somebody else.
+        } else if rule.chain.place == Place::Request || rule.chain.place == Place::Messenger && signature.part != Part::Cause {
+            // Who reports has waited for somebody else; what a scheduler asks of a job stands in the log of any rank.
             (found.ranks, found.gpus) = (Vec::new(), Vec::new());
         }
         found.card = rule.chain.from_kernel.then(|| host_faults::card_of(signature, text)).flatten();
@@ -589,7 +589,9 @@ impl TextContext<'_> {
             None => next,
         });
         found.role = signature.part.role();
-        let is_own = signature.part == Part::Cause || signature.part == Part::Messenger && rule.chain.place != Place::Messenger;
+        let is_of_all = rule.chain.place == Place::Request && self.seen.rank.is_some();
+        let is_own =
+            !is_of_all && signature.part == Part::Cause || signature.part == Part::Messenger && rule.chain.place != Place::Messenger;
         // What NCCL says of a machine's fault tells which of its processes met it.
         let is_of_process = !rule.chain.from_kernel || signature.scope == Scope::Nccl;
         if is_own && found.severity >= Severity::Error && is_of_process && !self.names_somebody(&found) {

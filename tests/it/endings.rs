@@ -37,7 +37,7 @@ fn what_keeps_a_job_from_starting_is_the_cause_and_not_the_exit_code() {
     );
     assert_eq!(
         cause_of("launcher-option"),
-        "launch-failed [] launcher: torchrun does not take its arguments: unrecognized arguments: --bogus"
+        "launch-failed [] start: torchrun does not take its arguments: unrecognized arguments: --bogus"
     );
     assert_eq!(cause_of("master-addr-missing"), "launch-failed [] rendezvous: MASTER_ADDR is not set");
 }

@@ -164,3 +164,23 @@ fn a_loss_that_falls_to_zero_step_by_step_is_none_that_is_lost() {
     assert_eq!(zeros(&[2.0, 0.0, 0.0, 0.0]), 3);
     assert_eq!(zeros(&[0.02, 0.004, 0.001, 0.0, 0.0, 0.0]), 0, "it is printed with three digits");
 }
+
+#[test]
+fn a_bar_that_its_monitor_draws_anew_is_no_step() {
+    let bar = |step: u64, time_s: f64| Step { step: Some(step), step_time_s: Some(time_s), bar: true, ..Step::default() };
+    let mut p = Progress::default();
+    for i in 0..20u32 {
+        p.apply(at(i64::from(i)), &bar(u64::from(i) * 20, 0.05), false);
+    }
+    let last = p.last_step_at;
+    p.apply(at(31), &bar(382, 0.05), false);
+    assert_eq!(p.last_step_at, last, "the same rate after 12 s: two steps that were made before");
+    p.apply(at(32), &bar(383, 0.061), false);
+    assert_eq!((p.last_step_at, p.step), (Some(at(32)), Some(383)));
+    // Slow steps of an even pace.
+    let mut p = Progress::default();
+    for i in 1..=6u32 {
+        p.apply(at(i64::from(i) * 10), &bar(u64::from(i), 10.0), false);
+    }
+    assert_eq!((p.last_step_at, p.step), (Some(at(60)), Some(6)));
+}
