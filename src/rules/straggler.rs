@@ -3,6 +3,7 @@
 mod behind_elsewhere;
 mod more_to_do;
 mod stopped_again;
+mod unprinted;
 mod waited_for;
 
 pub(super) use stopped_again::is_stopped_again;
@@ -29,7 +30,7 @@ pub const RULE: Rule = Rule {
     title: "One rank is late every step; the others wait for it each time",
     says: "{is|are} late every step, and the others wait",
     how: "Its GPU is the least busy while its siblings are at 100 %, again and again within 12 s or five steps; RAS has it behind at every look \
-          although all counts move; in a pipeline, its GPU draws much more than those that wait, all the time; since steps became slower, it draws \
+          although all counts move, be the next line of a step due or not; in a pipeline, its GPU draws much more than those that wait, all the time; since steps became slower, it draws \
           much more than the others, which drew the same before, or has kernels far less of the time while theirs run far more; its process is found stopped again and again, and has run in between; on another node, or alone on this one, RAS has it behind again and again since steps became slower, and not before. What its process does meanwhile \
           says why: it sleeps, reads, or computes on the CPU. Where each time another rank is late, none is to blame",
     advice: "A rank whose GPU is the least busy is held up: look at its data loader, CPU pinning, page faults, and whether its GPU is throttled. \
@@ -66,7 +67,11 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             && (look.log.as_ref().is_some_and(|l| l.step.is_some()) || look.ras.as_ref().is_some_and(|r| r.still_answers == 0));
         // Who waits for its input is named with what it waits for.
         let starves = |f: &Finding| f.rule == "input-stall" && !f.ranks.is_empty() && f.job.as_ref() == Some(id);
-        if !progresses || look.phase.is_some() || ctx.ledger.first_open(starves).is_some() {
+        if look.phase.is_some() || ctx.ledger.first_open(starves).is_some() {
+            continue;
+        }
+        if !progresses {
+            out.extend(unprinted::judge(ctx.model, job, look));
             continue;
         }
         let progress = ctx.model.progress_of(id).filter(|p| !p.is_empty() && !p.is_by_saves());
