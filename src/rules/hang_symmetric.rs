@@ -8,10 +8,10 @@ use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
 use crate::base::units::{all_here, counted, so_many};
-use crate::base::words::py_spy;
+use crate::base::words::{py_spy, rank_words};
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::model::signals::{Look, RAS_OLD, RankLook};
+use crate::model::signals::{Look, RAS_OLD, RankLook, RasLook};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub const RULE: Rule = Rule {
     id: "hang-symmetric",
     severity: Severity::Critical,
     title: "All ranks on this node wait in collectives, no rank is behind, and nothing moves",
-    how: "RAS counts that are equal and still; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
+    how: "RAS counts that are equal and still, or that differ by one call where those behind wait on their GPUs, too, in a call that has ended for the others; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
           of ranks that share their GPUs: the same of these GPUs, and all processes spin; of ranks without a GPU: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
     advice: "No single rank on this node is to blame. Usual causes: ranks that call different collectives, or use communicators in another \
              order; a network that lost a connection; a rank on another node. Compare the stacks of two ranks",
@@ -140,8 +140,10 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         if alive < look.local_ranks || paused_by_name(look) || look.alive().any(|r| r.stopped() || r.does_io()) {
             continue;
         }
+        let behind_and_waits = look.ras.as_ref().and_then(|ras| in_call_before(look, ras));
         let (confidence, counts) = match &look.ras {
             Some(ras) if ras.age > RAS_OLD => (Confidence::Possible, None),
+            Some(_) if behind_and_waits.is_some() => (Confidence::Likely, None),
             Some(ras) if !ras.behind.is_empty() || !ras.missing.is_empty() || ras.still_answers < 2 => continue,
             Some(ras) => (
                 if look.has_uncounted() { Confidence::Possible } else { Confidence::Certain },
@@ -152,6 +154,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let Some(since) = waiting.iter().map(|r| r.activity_since).max() else { continue };
         // Without counts nobody knows whether all wait for the same.
         let behind = match counts {
+            None if behind_and_waits.is_some() => "some of them in a call that has ended for the others",
             Some(_) if look.server_hangs => "no rank is behind in collectives (those in CUDA graphs are not counted)",
             Some(_) if look.has_uncounted() => "no rank is behind in collectives (sends and receives are not counted)",
             Some(_) => "no rank is behind",
@@ -163,11 +166,34 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         found.confidence = confidence;
         found.next = waiting.first().map(|r| py_spy(r.pid));
         found.evidence.extend(counts);
+        found.evidence.extend(behind_and_waits);
         found.evidence.push(Evidence::of("gpu", super::spinning(alive, look.at.since(since))));
         found.evidence.extend(super::power_evidence(look));
         told_by(&mut found, look);
         out.push(found);
     }
+}
+
+/// Who is behind in a communicator of the whole job waits on its GPU as well: not for itself, but in a call that the others have left. They
+/// called it in another way (another root, another size), or data was lost on the way.
+fn in_call_before(look: &Look, ras: &RasLook) -> Option<Evidence> {
+    let stands = ras.missing.is_empty() && ras.still_answers >= 2 && ras.still_for >= COUNTS_STILL;
+    let all_here = look.alive().count() == ras.nranks as usize && look.alive().all(|r| r.by_gpm && r.spins());
+    let first = ras.behind.first().filter(|_| stands && all_here)?;
+    let of_one_call =
+        ras.behind.iter().all(|late| late.behind.collective == first.behind.collective && late.behind.have + 1 == late.behind.max);
+    let mut ranks: Vec<u32> = ras.behind.iter().filter_map(|late| late.who.rank).collect();
+    ranks.sort_unstable();
+    if !of_one_call || ranks.len() != ras.behind.len() || ranks.len() < 2 || ranks.len() >= ras.nranks as usize {
+        return None;
+    }
+    let (who, call) = (rank_words(&ranks), &first.behind.collective);
+    let words = format!(
+        "{who} have not come to {call} {}, and their GPUs wait in a call before it: it has ended for the others; unchanged for {}",
+        first.behind.max,
+        span(ras.still_for)
+    );
+    Some(Evidence::of("ras", words))
 }
 
 /// A job of sends and receives alone, which RAS does not count, whose GPUs have worked. All of it is in sight: where all wait in kernels of
