@@ -44,7 +44,7 @@ pub fn hands_on(message: &str) -> bool {
 /// A finding's words without who it is, in front of them: `rank 3: `, `local rank 2 of node-a: `, `host node-a: `.
 pub fn without_who(words: &str) -> &str {
     static WHO: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(?:rank [0-9]+|local rank [0-9]+(?: of [^\s:]+)?|host [^\s:]+|[\w.:-]+ \(pid [0-9]+\)(?: of [^\s:]+)?): ")
+        Regex::new(r"^(?:ranks? [0-9]+(?:, [0-9]+)*(?: (?:and|to) [0-9]+)?|local rank [0-9]+(?: of [^\s:]+)?|host [^\s:]+|[\w.:-]+ \(pid [0-9]+\)(?: of [^\s:]+)?): ")
             .expect("pattern")
     });
     WHO.find(words).map_or(words, |who| &words[who.end()..])

@@ -156,6 +156,30 @@ impl Finding {
         }
     }
 
+    /// Several ranks fail with one error at once: none of them before the others. Whether that is news.
+    fn is_of_several(&mut self, seen: &Finding) -> bool {
+        const AT_ONCE: Duration = Duration::from_secs(2);
+        /// More are counted and not named.
+        const MOST: usize = 64;
+        let of_its_writer = super::rule(self.rule).is_some_and(|rule| rule.chain.is_of_its_writer);
+        let at_once = seen.since.since(self.since) <= AT_ONCE && self.since.since(seen.since) <= AT_ONCE;
+        let gist = |f: &Finding| {
+            let words = crate::logs::error_words::without_who(&f.summary).to_owned();
+            words.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>()
+        };
+        let [rank] = seen.ranks[..] else { return false };
+        let is_new = !self.ranks.is_empty() && self.ranks.len() < MOST && !self.ranks.contains(&rank);
+        if !of_its_writer || !at_once || !is_new || self.signature != seen.signature || gist(self) != gist(seen) {
+            return false;
+        }
+        let words = crate::logs::error_words::without_who(&self.summary).to_owned();
+        self.ranks.push(rank);
+        self.ranks.sort_unstable();
+        self.gpus.extend(seen.gpus.iter().filter(|gpu| !self.gpus.contains(gpu)).copied().collect::<Vec<_>>());
+        self.summary = format!("{}: {words}", crate::base::words::rank_words(&self.ranks));
+        true
+    }
+
     /// What looked like the number of all ranks is that of one: the others have gone on since then without it. Whether that is news.
     fn becomes_of_one(&mut self, seen: &Finding) -> bool {
         let of_numbers = super::rule(self.rule).is_some_and(|rule| rule.chain.is_of_numbers);
@@ -366,7 +390,7 @@ impl Ledger {
             } else if times > 0 {
                 open.count += times;
                 open.name_ranks_of(&seen);
-                if open.becomes_of_one(&seen) {
+                if open.is_of_several(&seen) || open.becomes_of_one(&seen) {
                     self.changes.push(Changed::Opened(key));
                     return;
                 }
