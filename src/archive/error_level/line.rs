@@ -35,9 +35,10 @@ impl Line {
         let labelled = label(peeled.rest.trim());
         let in_events = event_of_kubernetes(peeled.rest);
         // A line of a record, such as a frame of a traceback, says nothing by itself.
-        let is_inner =
-            in_events.is_none() && (is_tabbed || peeled.rest.starts_with("  ") || peeled.rest.trim_start().starts_with("File \""));
-        let failed = || says_failure(peeled.rest).then_some(Level::Error);
+        let has_failed = says_failure(peeled.rest);
+        let is_indented = is_tabbed || peeled.rest.starts_with("  ") || peeled.rest.trim_start().starts_with("File \"");
+        let is_inner = in_events.is_none() && is_indented && !has_failed;
+        let failed = || has_failed.then_some(Level::Error);
         let of_line = labelled.map(|(level, _)| level).or(in_events).or_else(|| prefix::level(&near)).or_else(failed);
         let level = if is_inner { Some(Level::Low) } else { of_line };
         let of_event = in_events.and_then(|_| without_columns(peeled.rest));

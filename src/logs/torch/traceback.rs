@@ -951,6 +951,7 @@ pub fn is_victim(class: &str, message: &str) -> bool {
         "Socket Timeout",
         "recvValue failed",
         "The connection to the C10d store has failed",
+        "The actor died because of an error raised in its creation task",
     ];
     matches!(
         name,
