@@ -243,7 +243,8 @@ impl Table {
         let side = row.in_place.or(row.out_of_place)?;
         let factor = side.algbw.filter(|algbw| *algbw >= 1.0).and_then(|algbw| Some(side.busbw? / algbw));
         let reduces = row.redop.as_deref().is_some_and(|op| op != "none");
-        match (reduces, row.root, factor?) {
+        // Of one rank it is 0 for all of them.
+        match (reduces, row.root, factor.filter(|factor| *factor > 0.0)?) {
             (true, Some(_), _) => Some("reduce"),
             (true, None, f) if f > 1.03 => Some("all_reduce"),
             (true, None, f) if f < 0.97 => Some("reduce_scatter"),

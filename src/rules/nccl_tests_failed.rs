@@ -123,7 +123,40 @@ pub(crate) fn judge(table: &Table, path: &str) -> Vec<Finding> {
         ));
     }
     out.extend(odd_curve(table, path));
+    out.extend(alone(table, path));
     out
+}
+
+/// Of one rank nothing crosses a bus: its bus bandwidth is 0 by definition, however fast it copies.
+fn alone(table: &Table, path: &str) -> Option<Finding> {
+    const LEAST_ROWS: usize = 2;
+    let sides = || table.rows.iter().flat_map(|row| [row.out_of_place, row.in_place]).flatten();
+    let is_alone = table.rows.len() >= LEAST_ROWS
+        && table.ranks.is_none_or(|ranks| ranks == 1)
+        && sides().all(|side| side.busbw == Some(0.0))
+        && sides().any(|side| side.algbw.is_some_and(|algbw| algbw >= 1.0));
+    if !is_alone {
+        return None;
+    }
+    // One copy prints each size once.
+    let mut sizes: Vec<u64> = table.rows.iter().map(|row| row.size_bytes).collect();
+    let all = sizes.len();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let copies = all > sizes.len();
+    let name = table.name();
+    let (severity, summary) = match copies {
+        true => {
+            (Severity::Warning, format!("{name}: several copies of it ran, each alone with one rank: nothing was measured between GPUs"))
+        }
+        false => (Severity::Info, format!("{name} ran with one rank: nothing was measured between GPUs")),
+    };
+    let mut found = RULE
+        .weighed(severity, Confidence::Likely, summary)
+        .because("the bus bandwidth is 0 at every size, which it is where there is one rank")
+        .proved("line", path, table.rows.first().map(|row| row.line).filter(|line| *line > 0), "busbw 0".to_owned());
+    found.next = Some("for several GPUs of one process give -g N; under mpirun or srun build nccl-tests with MPI=1, and have MPI start the ranks as one job".into());
+    Some(found)
 }
 
 /// Bandwidth that falls again with size.

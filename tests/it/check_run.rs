@@ -861,3 +861,24 @@ fn an_abort_behind_an_interrupt_is_no_crash() {
         format!("Traceback (most recent call last):\n  File \"/job/train.py\", line 9, in main\n    step()\nKeyboardInterrupt\n{abort}");
     holds(&log, &["WARN interrupted by Ctrl-C"]);
 }
+
+#[test]
+fn copies_of_a_test_that_ran_alone_measured_nothing() {
+    let row = |size: u64, us: f64| {
+        let algbw = size as f64 / us / 1e3;
+        format!(
+            "{size:>12} {:>12}     float     sum      -1  {us:>8.1} {algbw:>7.2}    0.00      0     0.42  {:>8.2}    0.00      0\n",
+            size / 4,
+            algbw * 90.0
+        )
+    };
+    let copies: String = [33_554_432, 67_108_864, 33_554_432, 67_108_864].iter().map(|size| row(*size, *size as f64 / 2.2e5)).collect();
+    let end = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0\n";
+    holds(
+        &format!("{copies}{end}"),
+        &["WARN nccl-tests: several copies of it ran, each alone with one rank: nothing was measured between GPUs"],
+    );
+    let one: String = [33_554_432, 67_108_864].iter().map(|size| row(*size, *size as f64 / 2.2e5)).collect();
+    let one = format!("{one}{end}");
+    holds(&one, &["OK nothing wrong was found", "nccl-tests ran with one rank: nothing was measured between GPUs"]);
+}
