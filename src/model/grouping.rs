@@ -237,8 +237,19 @@ impl Model {
             let is_output = |p: &Process| job::owns_log(p, info.device, info.inode, &info.path) || p.is_alive() && holds(p.info.pid);
             pids.any(|pid| self.processes.get(&pid).is_some_and(is_output))
         };
-        let real = self.jobs.values().filter(|j| !j.log_only);
-        real.filter(owns).max_by_key(|j| (self.is_running(j), j.first_seen)).map(|job| job.id.clone())
+        let owners: Vec<&Job> = self.jobs.values().filter(|j| !j.log_only).filter(owns).collect();
+        // What a rank starts while it trains, an evaluation of its own, prints below it.
+        let is_inside = |job: &Job| owners.iter().any(|outer| self.is_started_by_rank_of(job, outer));
+        owners.iter().filter(|job| !is_inside(job)).max_by_key(|j| (self.is_running(j), j.first_seen)).map(|job| job.id.clone())
+    }
+
+    /// A rank of `outer` started the launcher of `job`, or what started that.
+    fn is_started_by_rank_of(&self, job: &Job, outer: &Job) -> bool {
+        const DEEP: usize = 8;
+        let ranks: BTreeSet<u32> = outer.pids().collect();
+        let first = job.launcher.or_else(|| job.pids().next());
+        let parent = |pid: &u32| self.processes.get(pid).map(|p| p.info.ppid);
+        job.id != outer.id && std::iter::successors(first.as_ref().and_then(parent), parent).take(DEEP).any(|pid| ranks.contains(&pid))
     }
 
     /// A file that nobody owns belongs to the only running job, else to the job that is known from logs alone.

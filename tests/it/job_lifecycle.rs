@@ -634,3 +634,31 @@ fn logs_that_are_gone_leave_room_for_those_that_come() {
     assert!(found.contains(&"cuda-oom"), "{found:?}");
     assert!(!found.contains(&"source-trouble"), "{found:?}");
 }
+
+#[test]
+fn an_evaluation_that_a_rank_starts_does_not_take_its_log() {
+    let mut node = Node::new();
+    let process = |pid: u32, ppid: u32, role: ProcessRole, rank: &str, run: &str| {
+        let env = [("RANK", rank), ("WORLD_SIZE", "1"), ("LOCAL_RANK", rank), ("TORCHELASTIC_RUN_ID", run)];
+        let env = (role == ProcessRole::Rank).then(|| env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+        Body::Process(ProcessInfo { pid, ppid, start_ticks: u64::from(pid), role, env, ..Default::default() })
+    };
+    let log = ProcessLog { path: "/job/train.log".into(), device: Some(1), inode: Some(5), via: LogVia::Stdout };
+    let with_log = |body: Body| match body {
+        Body::Process(info) => Body::Process(ProcessInfo { logs: vec![log.clone()], ..info }),
+        other => other,
+    };
+    node.sees("procs", with_log(process(10, 1, ProcessRole::Launcher, "", "")));
+    node.sees("procs", process(11, 10, ProcessRole::Rank, "0", "outer"));
+    let file = LogFileInfo { path: "/job/train.log".into(), device: Some(1), inode: Some(5), ..Default::default() };
+    node.sees("tail", Body::LogFile(LogFileInfo { file: 1, ..file }));
+    node.after(1);
+    let job_of_log = |node: &Node| node.session.model.files.values().next().map(|file| file.job.clone());
+    let outer = job_of_log(&node);
+    assert!(outer.is_some());
+    node.sees("procs", with_log(process(20, 11, ProcessRole::Launcher, "", "")));
+    node.sees("procs", process(21, 20, ProcessRole::Rank, "0", "inner"));
+    node.after(1);
+    assert_eq!(node.session.model.jobs.len(), 2);
+    assert_eq!(job_of_log(&node), outer);
+}
