@@ -420,6 +420,10 @@ impl Player {
             return None;
         }
         self.target = None;
+        // Whoever goes back from the end wants to look at that moment: at many times its speed the tape would be at its end again.
+        if matches!(to, Move::By(_)) && self.is_over() {
+            self.playing = false;
+        }
         self.head.seek(&mut self.timeline, at);
         self.clock = at.clamp(from, newest);
         self.last = Instant::now();

@@ -486,13 +486,14 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
                 lines.push(Line::from(vec![Span::styled(label, theme.dim), Span::styled(part, theme.text)]));
             }
             lines.extend(next(finding));
-        } else if let Some(finding) = session.worst(id) {
+        } else if let Some(finding) = session.worst(id).filter(|_| !matches!(verdict.state, State::Failed | State::Finished)) {
             // It does not stop the job, but it is what there is to look at.
             let since = span(session.model.now.since(finding.since));
-            let told = format!("   {} {}  {since}  {}", severity_mark(finding.severity), finding.rule, clean(&finding.summary));
+            let clock = if width >= 100 { format!(" since {}", ui.zone.hms(finding.since)) } else { String::new() };
+            let told = format!("   {} {}  {since}{clock}  {}", severity_mark(finding.severity), finding.rule, clean(&finding.summary));
             lines.push(Line::styled(fitted(&told, width), theme.severity(finding.severity)));
             lines.extend(next(finding));
-        } else if jobs.len() == 1 && area.height >= 20 {
+        } else if jobs.len() == 1 && area.height >= 20 && session.worst(id).is_none() {
             let watched = session.model.started.map_or(String::new(), |at| format!(" in {}", span(session.model.now.since(at))));
             let notes = super::panes::findings::notes(session).map_or(String::new(), |notes| format!(", {notes}"));
             lines.push(Line::styled(format!("   no findings{notes}{watched}"), theme.dim));
@@ -501,6 +502,12 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
     lines.truncate(most);
     if lines.is_empty() {
         lines.push(Line::from(vec![Span::styled(" ○ IDLE  ", theme.text), Span::styled("no job on this node yet", theme.dim)]));
+        if area.height >= 20 && width >= 80 {
+            lines.push(Line::styled(
+                "   It is found by itself when it starts. `nccl-top doctor` checks this host, `nccl-top demo` shows a job.",
+                theme.dim,
+            ));
+        }
     }
     lines
 }

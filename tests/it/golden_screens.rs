@@ -86,6 +86,10 @@ fn styles(buf: &Buffer, theme: &Theme) -> String {
     let roles: Vec<(char, Style)> = roles.into_iter().chain(selected).chain(blamed).chain(both).collect();
     let blamed = rows_of.into_iter().flat_map(|(bad, _)| graded.iter().map(move |(letter, role)| (*letter, theme.blamed(own(*role), bad))));
     let roles: Vec<(char, Style)> = roles.into_iter().chain(graded.iter().copied()).chain(blamed).collect();
+    // Graphs keep their colours in the row that keys go to.
+    let ground = theme.selected.bg.map(|ground| Style::new().bg(ground));
+    let charts = ground.into_iter().flat_map(|ground| roles.iter().map(move |(letter, role)| (*letter, own(*role).patch(ground))));
+    let roles: Vec<(char, Style)> = roles.iter().copied().chain(charts).collect();
     let plain = |style: Style| (style.fg, style.bg, style.add_modifier);
     rows(buf, |cell| {
         let backgrounds = [theme.text.bg.unwrap_or_default(), ratatui::style::Color::Reset];
@@ -296,8 +300,8 @@ fn the_overview_of_each_world_says_what_matters() {
     // Whose a row is, is told where it could be another's.
     let two_jobs: &[Shown] = &[
         (80, &[" ■ TRAINING  job 4892: step 1,086  35.8 ms/step  loss NaN", " ● TRAINING  job 5037: step 110  73.5 ms/step"]),
-        (80, &["   ■ loss-not-finite  11 s  the loss is NaN at step 760", "   next: stop the run and go back to the last checkpoint"]),
-        (80, &[" ■ FAILED 11 s", "job 4757: terminated from outside by SIGKILL", "▲ straggler  46 s  rank 1 (GPU 1, pid 4778)"]),
+        (80, &["   ■ loss-not-finite  11 s", "the loss is NaN at step 760", "   next: stop the run and go back to the last checkpoint"]),
+        (80, &[" ■ FAILED 11 s", "job 4757: terminated from outside by SIGKILL"]),
         (80, &["Training of job 4892", " # job ", " 0 5037 ", " 3 4892 ", "11:03:01 4892 ", " to 1086 | loss nan"]),
         (120, &["NCCL bring-up of job 4892, 3 communicators", "comm a8903e10  job 4892  2 ranks", "job 4757: rank 1 (GPU 1, pid 4778)"]),
     ];

@@ -5,7 +5,6 @@ use crate::base::clean::clean;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::span;
 use crate::base::units::counted;
-use crate::base::words::wrap;
 use crate::diagnosis::countdown::Countdown;
 use crate::diagnosis::session::Session;
 use crate::rules::findings::Finding;
@@ -127,10 +126,10 @@ fn entry(ctx: &Ctx, f: &Finding, width: usize, most: usize) -> Vec<Line<'static>
     }
     let Some(words) = whole.spans.last().cloned() else { return vec![whole] };
     let head = whole.width() - words.width();
-    let parts = wrap(&words.content, width.saturating_sub(head));
-    if parts.len() > most || head * 2 > width {
+    if head * 2 > width {
         return vec![whole];
     }
+    let parts = crate::tui::view::wrap_to(&words.content, width.saturating_sub(head), most);
     let line = |(i, part): (usize, String)| {
         let mut spans = if i == 0 { whole.spans[..whole.spans.len() - 1].to_vec() } else { vec![Span::raw(" ".repeat(head))] };
         spans.push(Span::styled(part, words.style));
@@ -143,21 +142,29 @@ fn entry(ctx: &Ctx, f: &Finding, width: usize, most: usize) -> Vec<Line<'static>
 fn shown(ctx: &Ctx, findings: &[&Finding], selected: Option<usize>, area: Rect) -> Vec<(usize, Line<'static>)> {
     let height = usize::from(list_rows(ctx, area));
     let first = first_shown(findings.len(), selected, height);
-    let mut spare = height.saturating_sub(findings.len());
+    // What is only good to know leaves its row to the words of what is wrong, but for the first of it.
+    let is_open = |f: &&Finding| f.severity > Severity::Info && f.cleared_at.is_none();
+    let calm = findings.iter().filter(|f| !is_open(f)).count();
+    let gives_way = selected.is_none() && first == 0 && findings.len() <= height;
+    let keeps = if gives_way { findings.len() - calm + calm.min(1) } else { findings.len() };
+    let mut spare = height.saturating_sub(keeps);
     let mut rows = Vec::new();
     for (i, f) in findings.iter().enumerate().skip(first).take(height) {
-        let most = if f.severity > Severity::Info { 1 + spare } else { 1 };
+        let most = if is_open(&f) { 1 + spare } else { 1 };
         let lines = entry(ctx, f, usize::from(area.width), most);
         spare -= lines.len() - 1;
         rows.extend(lines.into_iter().map(|line| (i, line)));
     }
+    rows.truncate(height);
     rows
 }
 
 fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {
     let theme = ctx.theme;
     let now = ctx.session.model.now;
-    let count = if f.count > 1 { format!(" ×{}", f.count) } else { String::new() };
+    // A process ends once, however many report it.
+    let counts = f.count > 1 && f.rule != crate::rules::END_OF_A_RANK;
+    let count = if counts { format!(" ×{}", f.count) } else { String::new() };
     let role = if f.role == Role::Cascade { " (a consequence)" } else { "" };
     let (mark, age, style, words) = match f.cleared_at {
         None => (severity_mark(f.severity), span(now.on_clock_since(f.since)), theme.severity(f.severity), theme.text),

@@ -84,7 +84,10 @@ fn row<'a>(ctx: &Ctx, comm: &'a Comm, job: Option<String>, is_json: bool) -> Row
     if !odd.is_empty() {
         behind.retain(|b| odd.iter().any(|o| o.rank == b.rank));
     }
-    let (level, mut words) = standing(ctx, comm, &behind, &odd, is_json);
+    let (mut level, mut words) = standing(ctx, comm, &behind, &odd, is_json);
+    if is_of_another_job(ctx, comm) {
+        (level, words) = (Level::Calm, format!("another job: {words}"));
+    }
     // The largest says most of bandwidth. In trouble nothing is added to the sentence.
     if level == Level::Calm
         && let Some(fastest) = ctx.session.model.fastest_of(comm).first()
@@ -182,6 +185,13 @@ fn jobs_of<'a>(ctx: &Ctx<'a>, comm: &Comm) -> impl Iterator<Item = &'a str> {
     model.jobs.values().filter(move |job| model.comms_of(job).any(|c| c.hash == hash)).map(|job| job.id.as_str())
 }
 
+/// RAS answers for every job of the node that it can reach; the verdict is none of a job whose processes are not known here.
+fn is_of_another_job(ctx: &Ctx, comm: &Comm) -> bool {
+    let model = &ctx.session.model;
+    let names_pids = comm.ranks.values().any(|r| r.pid.is_some());
+    names_pids && jobs_of(ctx, comm).next().is_none() && model.jobs.values().any(|job| model.comms_of(job).next().is_some())
+}
+
 fn is_in(ctx: &Ctx, job: &str, state: State) -> bool {
     ctx.session.verdicts.get(job).is_some_and(|verdict| verdict.state == state)
 }
@@ -222,7 +232,7 @@ pub fn short(comm: &Comm) -> String {
     format!("{:08x}", comm.hash >> 32)
 }
 
-/// What is in trouble first, then the largest.
+/// Those of the job that the screen is of first; of them what is in trouble, then the largest.
 fn all_rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     // JSON holds every communicator there is, text only those with something to report.
     let model = &ctx.session.model;
@@ -233,9 +243,11 @@ fn all_rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
         owners.extend(model.comms_of(job).map(|c| (c.hash, name.clone())));
     }
     let mut rows: Vec<Row> = model.comms.values().map(|c| row(ctx, c, owners.remove(&c.hash), is_json)).collect();
+    let main = ctx.main_job().and_then(|(id, _)| model.jobs.get(id));
+    let own: BTreeSet<u64> = main.into_iter().flat_map(|job| model.comms_of(job)).map(|comm| comm.hash).collect();
     rows.sort_by_key(|r| {
         let answers = r.comm.answered_at == ctx.session.model.ras.answered_at;
-        (std::cmp::Reverse((r.level, answers, r.comm.nranks)), r.comm.hash)
+        (std::cmp::Reverse((own.contains(&r.comm.hash), r.level, answers, r.comm.nranks)), r.comm.hash)
     });
     rows
 }

@@ -290,6 +290,11 @@ pub fn draw<R>(
         crate::tui::panes::mark_culprit(ctx, Rect { y, height: 1, ..body }, look.culprit, buf);
         if is_selected {
             crate::tui::panes::mark_selected(ctx, words, buf);
+            // Graphs keep their colours, on the ground of the row.
+            if let Some(ground) = theme.selected.bg {
+                let graphs = Rect { x: words.right(), y, width: body.right().saturating_sub(words.right()), height: 1 };
+                buf.set_style(graphs, Style::new().bg(ground));
+            }
         }
     }
 }

@@ -21,7 +21,12 @@ pub struct TimeAxis {
 }
 
 /// Milliseconds of one cell.
-const STEPS_MS: [u64; 12] = [250, 333, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000];
+const STEPS_MS: [u64; 21] = [
+    250, 333, 500, 667, 1_000, 1_333, 1_667, 2_000, 2_500, 3_000, 4_000, 5_000, 7_500, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000,
+    90_000, 120_000,
+];
+/// Seconds of a recording that is younger than its window.
+const SPANS: [u64; 6] = [20, 30, 45, 60, 90, 120];
 /// Seconds between two times that are written.
 const TICKS: [u64; 13] = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400];
 /// The axis moves by this share of its cells.
@@ -31,11 +36,9 @@ impl TimeAxis {
     /// `since` is when the first thing was seen: it stands at the left until the axis is full. The axis covers about `window` or more.
     pub fn new(since: Stamp, now: Stamp, window: Duration, cells: usize) -> TimeAxis {
         let cells = cells.max(1);
-        // A little less than the window is better than twice as much of it.
-        let least = window.as_millis() as u64 * 7 / 10;
-        // Nothing is sampled as often as the shortest: they are for wide screens that show all of the window with them.
-        let enough = |ms: u64| if ms < 500 { window.as_millis() as u64 * 95 / 100 } else { least };
-        let ms = STEPS_MS.into_iter().find(|ms| ms * cells as u64 >= enough(*ms)).unwrap_or(STEPS_MS[STEPS_MS.len() - 1]);
+        // What other panes call by the name of the window.
+        let least = window.as_millis() as u64 * 95 / 100;
+        let ms = STEPS_MS.into_iter().find(|ms| ms * cells as u64 >= least).unwrap_or(STEPS_MS[STEPS_MS.len() - 1]);
         let step = Duration::from_millis(ms);
         let ns = ms as i64 * 1_000_000;
         let floor = |at: Stamp| at.0.div_euclid(ns).saturating_mul(ns);
@@ -49,6 +52,9 @@ impl TimeAxis {
     /// The same for a recording, which is looked at more than it is waited for: what is newest stands near the right edge from the start. It
     /// moves more often in its first minutes, which a screen far away would be sent.
     pub fn of_recording(since: Stamp, now: Stamp, window: Duration, cells: usize) -> TimeAxis {
+        // As long as there is less than the window, it shows what there is.
+        let lasted = now.since(since).mul_f64(1.15);
+        let window = SPANS.into_iter().map(Duration::from_secs).find(|span| *span >= lasted).map_or(window, |span| span.min(window));
         let axis = TimeAxis::new(since, now, window, cells);
         let before = axis.cells - (axis.cells / JUMP).max(2).min(axis.cells);
         TimeAxis::new(since.min(now).minus(axis.step * before as u32), now, window, cells)

@@ -6,6 +6,7 @@ use crate::base::units::counted;
 use crate::diagnosis::verdict::State;
 use crate::model::deeds::Doing;
 use crate::model::gpu::Gpu;
+use crate::model::job::Job;
 use crate::rules::straggler::{LAG_PCT, SIBLINGS_PCT};
 use crate::tui::panes::{Ctx, InStep, TRANSFER};
 use crate::tui::theme::Theme;
@@ -138,14 +139,17 @@ fn pauses(ctx: &Ctx, job: &str) -> Vec<(Stamp, Stamp)> {
 fn owners<'a>(ctx: &Ctx<'a>) -> BTreeMap<u32, (&'a str, Option<u32>)> {
     let model = &ctx.session.model;
     let mut owners: BTreeMap<u32, (&str, Option<u32>)> = BTreeMap::new();
-    for job in model.jobs.values().filter(|j| !model.is_stale(j)) {
+    let main = ctx.main_job().map(|(id, _)| id);
+    // A GPU that another job works on, too, is that of the job that the screen is of.
+    let (own, others): (Vec<&Job>, Vec<&Job>) =
+        model.jobs.values().filter(|j| !model.is_stale(j)).partition(|j| Some(j.id.as_str()) == main);
+    for job in own.into_iter().chain(others) {
         for pid in job.pids().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())) {
             if let Some(gpu) = model.gpu_of_pid(pid) {
                 owners.entry(gpu).or_insert((job.id.as_str(), job.rank_of(pid)));
             }
         }
     }
-    let main = ctx.main_job().map(|(id, _)| id);
     // What ranks did is theirs when they have ended, too.
     for (index, gpu) in &model.gpus {
         if let Some((job, rank)) = gpu.had.as_ref().filter(|(job, _)| Some(job.as_str()) == main) {
@@ -192,6 +196,9 @@ pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
     let mut lanes = Vec::with_capacity(shown_gpus.len());
     for (at, gpu) in shown_gpus.into_iter().enumerate() {
         let owner = owners.get(&gpu.index);
+        // What an earlier job did on the same GPU is not of this one.
+        let began = owner.filter(|_| model.jobs.len() > 1).and_then(|(job, _)| model.began_at(model.jobs.get(*job)?));
+        let begun = begun.max(began.and_then(|began| axis.cell(began)).unwrap_or(0));
         by_job.entry(owner.map(|(job, _)| *job).or(main)).or_default().push(at);
         let deeds = gpu.deeds.columns(axis.from, axis.step, shown, gpu.holds());
         let busy = axis.values(&gpu.util_trend, 1, gpu.holds());
