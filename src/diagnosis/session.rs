@@ -417,7 +417,16 @@ impl Session {
             let job = job_of(f).filter(|j| j.ended_at.is_none() && !j.log_only);
             let went_on = job.and_then(|j| self.model.progress_of(&j.id)?.last_step_at).is_some_and(|at| at > f.last_at.plus(SURVIVED));
             let ends = |r: &crate::rules::Rule| r.implies == Implies::Failed || r.implies == Implies::Stuck && r.life.linger.is_none();
-            went_on && !f.machine && is_past(f) && crate::rules::rule(f.rule).is_some_and(ends)
+            // What the kernel says in its own log is of the machine; in the log of a job it is what somebody printed there.
+            let is_printed = || {
+                job.is_some_and(|job| {
+                    f.evidence
+                        .first()
+                        .and_then(|e| e.path.as_deref())
+                        .is_some_and(|path| self.model.files_of(&job.id).any(|file| file.info.path == path))
+                })
+            };
+            went_on && (!f.machine || is_printed()) && is_past(f) && crate::rules::rule(f.rule).is_some_and(ends)
         };
         self.ledger.clear_where(now, "the job went on", survived);
         let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));

@@ -96,7 +96,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     out.push(found);
 }
 
-/// Each rank has a log of its own, and all others have printed a finite loss since the last one of this rank. Stages of a pipeline that have no
+/// Each rank has a log of its own, and all others have printed a finite loss since the last one of this rank, be it only one. Stages of a pipeline that have no
 /// loss print 0.
 fn is_of_its_rank_alone(ctx: &TextContext, own: &Progress) -> bool {
     let Some((rank, (Some(last), _))) = ctx.seen.rank.zip(own.finite_loss) else { return false };
@@ -104,6 +104,8 @@ fn is_of_its_rank_alone(ctx: &TextContext, own: &Progress) -> bool {
         let of_job = ctx.model.files.values().filter(|file| file.job == ctx.seen.job && file.rank.is_some_and(|other| other != rank));
         of_job.map(|file| &file.progress).filter(|progress| progress.step.is_some())
     };
-    others().next().is_some()
-        && others().all(|other| other.bad_losses == 0 && other.loss.is_some_and(|loss| loss != 0.0) && other.step > Some(last))
+    let goes_on = |other: &Progress| other.bad_losses == 0 && other.loss.is_some_and(|loss| loss != 0.0) && other.step > Some(last);
+    // Its NaN is that of all one step later: theirs were finite for that one step more.
+    let came_later = |other: &Progress| other.finite_loss.is_some_and(|(step, loss)| step > Some(last) && loss != 0.0);
+    others().next().is_some() && others().all(|other| goes_on(other) || came_later(other))
 }

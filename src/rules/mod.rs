@@ -102,8 +102,10 @@ use crate::rules::findings::{Finding, Ledger, Life};
 use crate::rules::host_faults::Hit;
 use area::Area;
 use chain::{Chain, Place};
+use regex::Regex;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// One rule, complete: its name, its meaning, its advice and its test.
@@ -574,6 +576,15 @@ impl TextContext<'_> {
             // Who reports has waited for somebody else; what a scheduler asks of a job stands in the log of any rank.
             (found.ranks, found.gpus) = (Vec::new(), Vec::new());
         }
+        if found.ranks.is_empty()
+            && found.severity >= Severity::Error
+            && signature.part == Part::Cause
+            && rule.chain.place == Place::Failure
+            && !rule.chain.from_kernel
+        {
+            found.ranks = self.rank_in_label(text).into_iter().collect();
+            found.gpus = found.ranks.first().and_then(|rank| self.gpu_of_rank(*rank)).into_iter().collect();
+        }
         found.card = rule.chain.from_kernel.then(|| host_faults::card_of(signature, text)).flatten();
         let explained_by = told.follows.unwrap_or(signature);
         found.sign(signature);
@@ -602,6 +613,15 @@ impl TextContext<'_> {
         }
         self.tell_doing(&mut found);
         found
+    }
+
+    /// Who writes a line that has its rank in front of its words, behind a logger's name: `WARNING:dataset:rank 1: pread failed`.
+    fn rank_in_label(&self, text: &str) -> Option<u32> {
+        static LABEL: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"(?i)^[\w.: \[\]-]{0,60}?\b(?:on )?rank[ =]?(\d{1,5})(?::|\]) ").expect("pattern"));
+        let rank = LABEL.captures(text)?[1].parse().ok()?;
+        let job = self.model.jobs.get(&self.seen.job)?;
+        job.ranks.contains_key(&rank).then_some(rank)
     }
 
     /// Whether the words of a finding say already who it is about, or it is about others than who wrote the line.
