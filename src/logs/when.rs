@@ -40,7 +40,9 @@ pub fn dated(text: &[u8], zone: Zone) -> Option<(Stamp, Stamp)> {
     let of_cann = |line: &str| {
         let at = line.match_indices("20").map(|(at, _)| at).take(8).find(|at| {
             let tail = &line.as_bytes()[*at..];
-            [4, 7, 10].iter().all(|i| tail.get(*i) == Some(&b'-')) && tail.get(13) == Some(&b':')
+            // A directory may be named after a time.
+            let stands_alone = *at > 0 && line.as_bytes()[at - 1] == b' ' && matches!(tail.get(19), Some(b'.' | b' '));
+            stands_alone && [4, 7, 10].iter().all(|i| tail.get(*i) == Some(&b'-')) && tail.get(13) == Some(&b':')
         })?;
         let date = line.get(at..at + 10)?;
         super::prefix::stamp::iso(&format!("{date} {}", line.get(at + 11..)?)).map(|(w, _)| w)

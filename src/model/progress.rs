@@ -48,6 +48,10 @@ pub struct Progress {
     pub last_step_at: Option<Stamp>,
     /// The time of a step that the last bar told.
     bar_step_time_s: Option<f64>,
+    /// A bar was drawn anew since then, which is done once in a silence.
+    drawn_anew: bool,
+    /// The step of the first loss of those that are not finite now.
+    pub bad_from: Option<u64>,
     /// When the program itself last went on after it had stood still.
     resumed_at: Option<Stamp>,
     /// How long it has done so since the step last grew.
@@ -189,9 +193,11 @@ impl Progress {
         let before = std::mem::replace(&mut self.bar_step_time_s, step.step_time_s);
         let Some((own, last)) = step.step_time_s.filter(|own| Some(*own) == before).zip(self.last_step_at) else { return false };
         let made = step.step.zip(self.step).map_or(0, |(now, before)| now.saturating_sub(before));
-        // Steps that fill the time since then are being made.
+        // Steps that fill the time since then are being made; so are those of a second bar behind a silence.
         let silent_s = at.secs_since(last);
-        silent_s >= SILENT_S && made as f64 * own < silent_s / 2.0
+        let is_one = silent_s >= SILENT_S && made as f64 * own < silent_s / 2.0;
+        let is_first = !std::mem::replace(&mut self.drawn_anew, is_one);
+        is_one && is_first
     }
 
     pub fn apply(&mut self, at: Stamp, step: &Step, backlog: bool) {
@@ -282,6 +288,9 @@ impl Progress {
             self.loss = Some(loss);
             self.first_loss.get_or_insert(loss);
             self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0, true);
+            if self.bad_losses == 0 && !loss.is_finite() {
+                self.bad_from = step.step.or(self.step);
+            }
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
             if loss.is_finite() {
                 self.finite_loss = Some((step.step.or(self.step), loss));

@@ -189,8 +189,9 @@ fn fall(path: &str, table: &Table) -> Option<Finding> {
 /// One level up to a size, and another from the next size to the end: large messages take one path with one protocol, so that no border
 /// between these explains it.
 fn edge(path: &str, table: &Table) -> Option<Finding> {
-    /// Rows on each side.
+    /// Rows on each side, and how near those behind must be to one another.
     const ROWS: usize = 4;
+    const LEVEL: f64 = 0.75;
     let large = |row: &&Row| row.size_bytes >= EDGE_BYTES && !table.odd_timing;
     let rows: Vec<(&Row, f64)> = table.rows.iter().filter(large).filter_map(|row| Some((row, row.busbw()?.0))).collect();
     // Several runs of one table are no series; one rank copies within its GPU.
@@ -201,6 +202,10 @@ fn edge(path: &str, table: &Table) -> Option<Finding> {
     let most_of = |rows: &[(&Row, f64)]| rows.iter().map(|(_, busbw)| *busbw).fold(0.0, f64::max);
     let is_edge = |at: &usize| most_of(&rows[*at..]) < least_of(&rows[*at - ROWS..*at]) * EDGE.value() / 100.0;
     let at = (ROWS..(rows.len() + 1).saturating_sub(ROWS)).find(is_edge)?;
+    // What goes on falling is no level.
+    if least_of(&rows[at..]) < most_of(&rows[at..]) * LEVEL {
+        return None;
+    }
     let ((before, high), (behind, low)) = (rows[at - 1], rows[at]);
     let (name, size) = (table.name(), size_words(behind.size_bytes));
     let summary = format!(
@@ -210,11 +215,16 @@ fn edge(path: &str, table: &Table) -> Option<Finding> {
     let line = |row: &Row| (row.line > 0).then_some(row.line);
     let found = RULE
         .weighed(Severity::Warning, Confidence::Likely, summary)
-        .because("messages of these sizes all take one path and one protocol: from that size on something else limits them, as memory that is registered anew, or GPUDirect RDMA that one side has not")
+        .because("messages of these sizes all take one path and one protocol: from that size on something else limits them, as memory that is registered anew")
         .proved("line", path, line(before), format!("{high:.2} GB/s at {}", size_words(before.size_bytes)))
         .proved("line", path, line(behind), format!("{low:.2} GB/s at {size}"));
-    let next = "compare the settings of both nodes (NCCL_DEBUG=INFO on all of them: `NET/IB/…/GDRDMA` in both directions, `set by environment` on each; \
-                mpirun needs -x for each variable), and run it again with -R 1 and with one size on each side";
+    let several = table.devices.alike().is_none_or(|(_, nodes, _)| nodes > 1);
+    let next = if several {
+        "compare the settings of all nodes (NCCL_DEBUG=INFO on all of them: `NET/IB/…/GDRDMA` in both directions, `set by environment` on each; \
+         mpirun needs -x for each variable), and run it again with -R 1 and with one size on each side"
+    } else {
+        "run it again with NCCL_DEBUG=INFO and with one size on each side; compare with fewer GPUs, and with another algorithm or protocol (NCCL_ALGO, NCCL_PROTO)"
+    };
     Some(Finding { subject: format!("edge of {path}"), next: Some(next.into()), ..found })
 }
 

@@ -165,6 +165,7 @@ impl Finding {
         let at_once = seen.since.since(self.since) <= AT_ONCE && self.since.since(seen.since) <= AT_ONCE;
         let gist = |f: &Finding| {
             let words = crate::logs::error_words::without_who(&f.summary).to_owned();
+            let words = words.split(" (of rank ").next().unwrap_or_default();
             words.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>()
         };
         let [rank] = seen.ranks[..] else { return false };
@@ -172,7 +173,13 @@ impl Finding {
         if !of_its_writer || !at_once || !is_new || self.signature != seen.signature || gist(self) != gist(seen) {
             return false;
         }
-        let words = crate::logs::error_words::without_who(&self.summary).to_owned();
+        let mut words = crate::logs::error_words::without_who(&self.summary).to_owned();
+        // Numbers of one are not those of the others.
+        if let [first] = self.ranks[..]
+            && crate::logs::error_words::without_who(&seen.summary) != words
+        {
+            words.push_str(&format!(" (of rank {first})"));
+        }
         self.ranks.push(rank);
         self.ranks.sort_unstable();
         self.gpus.extend(seen.gpus.iter().filter(|gpu| !self.gpus.contains(gpu)).copied().collect::<Vec<_>>());

@@ -105,7 +105,8 @@ fn is_of_its_rank_alone(ctx: &TextContext, own: &Progress) -> bool {
         of_job.map(|file| &file.progress).filter(|progress| progress.step.is_some())
     };
     let goes_on = |other: &Progress| other.bad_losses == 0 && other.loss.is_some_and(|loss| loss != 0.0) && other.step > Some(last);
-    // Its NaN is that of all one step later: theirs were finite for that one step more.
-    let came_later = |other: &Progress| other.finite_loss.is_some_and(|(step, loss)| step > Some(last) && loss != 0.0);
+    // Its NaN is that of all one step later: theirs was finite at the step of its first.
+    let came_later =
+        |other: &Progress| other.finite_loss.is_some_and(|(step, loss)| step >= own.bad_from && own.bad_from.is_some() && loss != 0.0);
     others().next().is_some() && others().all(|other| goes_on(other) || came_later(other))
 }

@@ -618,7 +618,7 @@ impl TextContext<'_> {
     /// Who writes a line that has its rank in front of its words, behind a logger's name: `WARNING:dataset:rank 1: pread failed`.
     fn rank_in_label(&self, text: &str) -> Option<u32> {
         static LABEL: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new(r"(?i)^[\w.: \[\]-]{0,60}?\b(?:on )?rank[ =]?(\d{1,5})(?::|\]) ").expect("pattern"));
+            LazyLock::new(|| Regex::new(r"(?i)^(?:[\w.\[\]-]{1,40}: ?){0,3}\[?rank[ =]?(\d{1,5})\]?: ").expect("pattern"));
         let rank = LABEL.captures(text)?[1].parse().ok()?;
         let job = self.model.jobs.get(&self.seen.job)?;
         job.ranks.contains_key(&rank).then_some(rank)

@@ -139,11 +139,11 @@ fn alone(table: &Table, path: &str) -> Option<Finding> {
         return None;
     }
     // One copy prints each size once.
-    let mut sizes: Vec<u64> = table.rows.iter().map(|row| row.size_bytes).collect();
+    let mut sizes: Vec<_> = table.rows.iter().map(|row| (row.size_bytes, &row.dtype, &row.redop, row.root)).collect();
     let all = sizes.len();
     sizes.sort_unstable();
     sizes.dedup();
-    let copies = all > sizes.len();
+    let copies = all > sizes.len() && table.ranks.is_none();
     let name = table.name();
     let (severity, summary) = match copies {
         true => {

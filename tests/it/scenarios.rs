@@ -327,7 +327,8 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
     ("straggler", 17.0),
     ("slow-steps", 7.0),
     ("rank-exited", 5.0),
-    ("hang-symmetric", 15.0),
+    // Where two ranks wait in a call that has ended for the others, answers of RAS must agree, too.
+    ("hang-symmetric", 16.0),
     ("send-order-deadlock", 15.0),
     ("init-stuck", 60.0),
     // Where steps go on, a window of 18 s is looked at.
@@ -337,11 +338,11 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[87, 85, 0], [80, 74, 0], [83, 81, 2], [67, 59, 1], [56, 48, 0], [63, 53, 1]];
+    let rows = [[91, 89, 0], [83, 77, 0], [86, 84, 3], [69, 61, 1], [57, 49, 0], [66, 55, 1]];
     let mut seen = Vec::new();
     for (i, without) in WITHOUT.iter().enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 87);
+        assert_eq!(score.faults, 91);
         seen.push([score.found, score.culprit_right, score.false_findings]);
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();

@@ -184,3 +184,14 @@ fn a_bar_that_its_monitor_draws_anew_is_no_step() {
     }
     assert_eq!((p.last_step_at, p.step), (Some(at(60)), Some(6)));
 }
+
+#[test]
+fn a_bar_that_goes_on_behind_a_pause_at_the_same_rate_is_believed() {
+    let bar = |step: u64| Step { step: Some(step), step_time_s: Some(0.05), bar: true, ..Step::default() };
+    let mut p = Progress::default();
+    (0..20u32).for_each(|i| p.apply(at(i64::from(i)), &bar(u64::from(i) * 20), false));
+    // A mean over the whole run looks the same before and after an evaluation.
+    p.apply(at(64), &bar(384), false);
+    p.apply(at(65), &bar(404), false);
+    assert_eq!((p.last_step_at, p.step), (Some(at(65)), Some(404)));
+}

@@ -37,7 +37,9 @@ impl Line {
         // A line of a record, such as a frame of a traceback, says nothing by itself.
         let has_failed = says_failure(peeled.rest);
         let is_indented = is_tabbed || peeled.rest.starts_with("  ") || peeled.rest.trim_start().starts_with("File \"");
-        let is_inner = in_events.is_none() && is_indented && !has_failed;
+        // Counts of a report are indented, too: `    FAILED: 2 of 400`.
+        let is_verdict = has_failed && peeled.rest.contains("FAILURE: ");
+        let is_inner = in_events.is_none() && is_indented && !is_verdict;
         let failed = || has_failed.then_some(Level::Error);
         let of_line = labelled.map(|(level, _)| level).or(in_events).or_else(|| prefix::level(&near)).or_else(failed);
         let level = if is_inner { Some(Level::Low) } else { of_line };

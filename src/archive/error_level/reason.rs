@@ -77,7 +77,7 @@ const REASONS: &[Words] = &[
     ),
     fails(
         "said-no-room",
-        r"insufficient (?:cpu|memory|resources|capacity|gpu)|unschedulable|preempt(?:ed|ion)|\bevict(?:ed|ion|ing)\b|no nodes? (?:are |is )?available|not enough (?:free )?(?:resources|slots|gpus|nodes)|no available node|cannot be scheduled|(?:walltime|wall clock|time limit)[^.;]{0,40}(?:exceed|reached|expired|is over|used up)|exceed\w* (?:the |its )?(?:walltime|wall clock|time limit)|FailedScheduling|0/\d+ nodes are available",
+        r"insufficient (?:cpu|memory|resources|capacity|gpu)|unschedulable|preempt(?:ed|ion)|\bevict(?:ed|ion|ing)\b|no nodes? (?:are |is )?available|not enough (?:free )?(?:resources|slots|gpus|nodes)|no available node|cannot be scheduled|(?:walltime|wall clock)[^.;]{0,40}(?:exceed|reached|expired|is over|used up)|exceed\w* (?:the |its )?(?:walltime|wall clock)|FailedScheduling|0/\d+ nodes are available",
     ),
     fails(
         "said-denied",

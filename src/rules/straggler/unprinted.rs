@@ -13,6 +13,8 @@ const LOOKS: usize = 2;
 /// GPUs are compared since the last line, over this at least and this at most.
 const LEAST: Duration = Duration::from_secs(8);
 const MOST: Duration = Duration::from_secs(40);
+/// It must be behind by so many calls.
+const CALLS: u64 = 2;
 /// RAS is asked seldom: what it said last still holds.
 const FRESH: Duration = Duration::from_secs(15);
 
@@ -25,6 +27,10 @@ pub(super) fn judge(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     }
     let recent: Vec<_> = comm.looks.iter().rev().take(LOOKS).collect();
     let &[rank] = recent.first()?.behind.as_slice() else { return None };
+    // Who works alone between two gathers of an evaluation is one call behind; a step has many.
+    if comm.behind().iter().all(|late| late.max - late.have < CALLS) {
+        return None;
+    }
     let window = log.quiet_for.min(MOST);
     let is_same = recent.iter().all(|l| l.moved && l.behind == [rank]);
     let is_new = look.at.since(recent[0].at) <= FRESH && look.at.since(recent.get(LOOKS - 1)?.at) <= MOST;

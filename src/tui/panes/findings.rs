@@ -150,7 +150,7 @@ fn shown(ctx: &Ctx, findings: &[&Finding], selected: Option<usize>, area: Rect) 
     let mut spare = height.saturating_sub(keeps);
     let mut rows = Vec::new();
     for (i, f) in findings.iter().enumerate().skip(first).take(height) {
-        let most = if is_open(&f) { 1 + spare } else { 1 };
+        let most = if is_open(f) { 1 + spare } else { 1 };
         let lines = entry(ctx, f, usize::from(area.width), most);
         spare -= lines.len() - 1;
         rows.extend(lines.into_iter().map(|line| (i, line)));
