@@ -227,7 +227,9 @@ fn range_words(low: &str, high: &str, last: Option<f64>, room: usize) -> String 
     let range = if low == high { low.to_owned() } else { format!("{from} to {high}") };
     let with_last = last.map(|last| format!("{range}, then {last}"));
     let alone = last.map_or(format!("≤ {high}"), |last| format!("then {last}"));
-    with_last.into_iter().chain([range, alone]).find(|words| words.width() <= room).unwrap_or_default()
+    // A range alone would hide that what came behind it is no number.
+    let range = Some(range).filter(|_| with_last.is_none());
+    with_last.into_iter().chain(range).chain([alone]).find(|words| words.width() <= room).unwrap_or_default()
 }
 
 /// The numbers that matter, in as many rows as the width needs. Those that are not of now are dim and stand behind their age.
