@@ -277,7 +277,9 @@ fn of_culprit(ctx: &Ctx, f: &Finding) -> Vec<Said> {
     }
     let of_job = |file: u32| model.files.get(&file).is_some_and(|file| file.job == job.id);
     let newest = model.logbook.numbered().rev().take(LOOKED_AT).map(|(_, line)| line);
-    let own = newest.filter(|line| line.rank == Some(rank) && of_job(line.file));
+    // How NCCL came up is no news where something failed.
+    let says_more = |text: &str| !text.contains(" NCCL INFO ");
+    let own = newest.filter(|line| line.rank == Some(rank) && of_job(line.file) && says_more(&line.text));
     let mut lines: Vec<_> = own.take(LINES).collect();
     lines.reverse();
     let words = lines.into_iter().map(|line| format!("{} {}", ctx.ui.zone.hms(line.at), clean(&line.text)));
