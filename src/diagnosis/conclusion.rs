@@ -25,12 +25,6 @@ impl Conclusion {
         // What failed again in the run of now is not the past.
         open.sort_by_key(|f| (is_of_earlier_run(f), f.no));
         let mut findings: Vec<Finding> = open.into_iter().map(as_one_job).collect();
-        // Of a log nobody knows whether its processes still run.
-        for next in findings.iter_mut().filter_map(|f| f.next.as_mut()).filter(|next| next.starts_with("py-spy dump ")) {
-            next.push_str(
-                "  # while it runs; afterwards Flight Recorder's dumps of all ranks show where each was (TORCH_NCCL_TRACE_BUFFER_SIZE)",
-            );
-        }
         let of_earlier_run = |f: &&Finding| f.cleared_for == Some(NEW_RUN);
         findings.extend(session.ledger.past().filter(of_earlier_run).map(set_apart));
         findings.extend(recordings.iter().flat_map(|(path, recording)| replayed(recording, path)));

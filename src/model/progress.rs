@@ -202,6 +202,8 @@ impl Progress {
 
     pub fn apply(&mut self, at: Stamp, step: &Step, backlog: bool) {
         if !backlog && self.is_drawn_anew(at, step) {
+            // They were made, and not now: drawn once more, it is no step either.
+            self.step = step.step.or(self.step);
             return;
         }
         // A bar repeats its numbers many times a second; it fills in what no better line has given.

@@ -200,6 +200,10 @@ impl Page {
         self.proofs(&f.evidence);
         if let Some(next) = &f.next {
             self.row("next", Ink::Bold, next);
+            // Of a log nobody knows whether its processes still run.
+            if next.starts_with("py-spy dump ") {
+                self.row("", Ink::Dim, "while it runs; afterwards Flight Recorder's dumps of all ranks show where each was");
+            }
         }
     }
 
