@@ -882,3 +882,19 @@ fn copies_of_a_test_that_ran_alone_measured_nothing() {
     let one = format!("{one}{end}");
     holds(&one, &["OK nothing wrong was found", "nccl-tests ran with one rank: nothing was measured between GPUs"]);
 }
+
+#[test]
+fn a_level_that_falls_at_a_size_and_stays_is_told_and_a_slope_is_not() {
+    let table = |busbw: [f64; 8]| {
+        let rows = busbw.iter().enumerate().map(|(i, busbw)| {
+            let size = (64_u64 << 20) << i;
+            let us = size as f64 / busbw / 1e3;
+            format!("{size:>12} {:>12}     float    none       0  {us:>8.1} {busbw:>7.2} {busbw:>7.2}      0  {us:>8.1} {busbw:>7.2} {busbw:>7.2}      0\n", size / 4)
+        });
+        format!("{}# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 9\n", rows.collect::<String>())
+    };
+    let falls = table([18.2, 18.4, 18.1, 18.3, 9.4, 9.1, 9.2, 9.0]);
+    holds(&falls, &["WARN", "bus bandwidth falls at 1 GiB from 18.3 to 9.4 GB/s, and stays there up to 8 GiB"]);
+    lacks(&table([18.2, 18.4, 18.1, 18.3, 12.4, 10.1, 8.2, 7.0]), &["stays there up to"]);
+    lacks(&table([18.2, 18.4, 18.1, 18.3, 17.4, 17.1, 17.2, 17.0]), &["bus bandwidth falls"]);
+}
