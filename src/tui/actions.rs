@@ -202,6 +202,7 @@ impl Ui {
             self.close_all_sheets();
         }
         let moves = |by: i64| Effect::Time(Move::By(by));
+        self.focus = self.focus_in(session);
         // All that is done to a pane; what is done to the screen as a whole chooses none.
         self.has_chosen |= match action {
             Action::Pane(n) => n != 1,

@@ -217,6 +217,15 @@ impl Ui {
         self.zoom.unwrap_or(self.focus)
     }
 
+    /// The pane that has the focus. Who has gone nowhere yet wants to know more of what stands on top.
+    pub fn focus_in(&self, session: &Session) -> usize {
+        if self.has_chosen || self.zoom.is_some() {
+            return self.focus;
+        }
+        let is_told = self.main_job(session).is_some_and(|(_, verdict)| verdict.because.is_some());
+        view::pane_index(if is_told { "findings" } else { "log" })
+    }
+
     pub fn input(&mut self, input: &Input, session: &Session, theme: &Theme) -> Effect {
         match input {
             Input::Resize(columns, rows) => {

@@ -103,7 +103,7 @@ pub fn draw(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme) {
 
 fn draw_pane(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, place: &Place) {
     let pane = pane_index(place.pane);
-    let focused = ui.target() == pane;
+    let focused = ui.zoom.unwrap_or_else(|| ui.focus_in(session)) == pane;
     let ctx = Ctx { session, ui, theme, pane, zoomed: ui.zoom.is_some(), focused };
     let spec: &Pane = &PANES[pane];
     // A shape says it where there is no colour.
@@ -226,7 +226,7 @@ fn places_in(area: Rect, session: &Session, ui: &Ui, theme: &Theme) -> Vec<Place
     }
     let want = |id: &str, width: u16| -> Option<Want> {
         let pane = pane_index(id);
-        (PANES[pane].want)(&Ctx { session, ui, theme, pane, zoomed: false, focused: ui.focus == pane }, width)
+        (PANES[pane].want)(&Ctx { session, ui, theme, pane, zoomed: false, focused: ui.focus_in(session) == pane }, width)
     };
     layout::place(area, &ui.layout.bands(ui.size.0), ui.layout.is_framed(ui.size.0), &want)
 }
@@ -406,10 +406,15 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
 }
 
 /// How bad it looks where the state alone does not say so: of a job that still trains.
-fn look_of(session: &Session, job: &str, verdict: &Verdict) -> Option<Severity> {
+pub(super) fn look_of(session: &Session, job: &str, verdict: &Verdict) -> Option<Severity> {
     let open = || session.worst(job).map(|f| f.severity);
     let quiet = session.hesitates(job).map(|_| Severity::Warning);
-    if verdict.state == State::Training { open().max(quiet) } else { None }
+    match verdict.state {
+        State::Training => open().max(quiet),
+        // A state that rests on a warning is shown no worse than that, here as everywhere.
+        State::Stuck => session.deciding(job).map(|f| f.severity).filter(|severity| *severity == Severity::Warning),
+        _ => None,
+    }
 }
 
 /// `GPU 3 is idle, 3 GPUs wait`: of the GPUs of a job, where that is known.
@@ -637,13 +642,22 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
 fn footer_places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(u16, String, &'static str, Action)> {
     let width = usize::from(ui.size.0);
     let mut offers = offers(session, ui, theme);
+    // Beside a message stand those that there is room for.
+    let told = ui.notice.as_ref().map_or(0, |notice| clean(notice).width() + 3);
+    if told > 0 {
+        offers.retain(|(_, _, action)| matches!(action, Action::Help | Action::Quit | Action::Open | Action::Pane(1)));
+    }
+    let width = width.saturating_sub(told);
     let wide = |o: &[(String, &'static str, Action)]| o.iter().map(|(k, w, _)| k.width() + w.width() + 3).sum::<usize>();
     while wide(&offers) > width && offers.len() > 2 {
         let keep = |a: &Action| matches!(a, Action::Help | Action::Quit);
         let last = (0..offers.len()).rev().find(|i| !keep(&offers[*i].2)).unwrap_or(0);
         offers.remove(last);
     }
-    let mut x = 1u16;
+    if wide(&offers) > width {
+        return Vec::new();
+    }
+    let mut x = 1 + told as u16;
     let mut out = Vec::new();
     for (key, word, action) in offers {
         let next = x + (key.width() + word.width()) as u16 + 3;
@@ -655,7 +669,7 @@ fn footer_places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(u16, String,
 
 /// The offer at a place of the screen.
 pub fn footer_at(session: &Session, ui: &Ui, theme: &Theme, at: Position) -> Option<Action> {
-    if at.y.checked_add(1) != Some(ui.size.1) || ui.prompt.is_some() || ui.notice.is_some() {
+    if at.y.checked_add(1) != Some(ui.size.1) || ui.prompt.is_some() {
         return None;
     }
     let hit = |(x, key, word, _): &(u16, String, &str, Action)| (*x..*x + (key.width() + word.width()) as u16 + 1).contains(&at.x);
@@ -677,8 +691,7 @@ fn draw_footer(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area
         return;
     }
     if let Some(notice) = &ui.notice {
-        buf.put(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.accent);
-        return;
+        buf.put(area.x, y, format!(" {}", clean(notice)), usize::from(area.width), theme.text);
     }
     for (x, key, word, action) in footer_places(session, ui, theme) {
         let room = usize::from(area.width.saturating_sub(x));

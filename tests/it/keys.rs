@@ -73,6 +73,11 @@ fn footer(s: &vt100::Screen) -> String {
     row(s, size(s).0 - 1)
 }
 
+/// The message in the footer, without the keys behind it.
+fn notice(s: &vt100::Screen) -> String {
+    footer(s).trim().split("   ").next().unwrap_or("").to_owned()
+}
+
 fn has(s: &vt100::Screen, text: &str) -> bool {
     s.contents().contains(text)
 }
@@ -168,7 +173,9 @@ fn newer(s: &vt100::Screen) -> i64 {
 
 /// The overview with the first pane focused, no notice.
 fn home(s: &mut Screen) {
-    s.keys("21");
+    s.keys("2");
+    s.wait_until("one pane", |s| is_zoomed(s) && title(s).starts_with("Training"));
+    s.keys("1");
     s.wait_until("the overview", |s| !is_zoomed(s) && footer(s).contains("1-0 panes") && focused(s) == "Training");
 }
 
@@ -254,7 +261,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             };
             s.press("3", "the GPUs", |s| is_zoomed(s) && first_gpu(s) == Some(0));
             if action == Action::Sort {
-                let head = |s: &vt100::Screen| footer(s).trim().strip_prefix("sorted by ").map(str::to_owned);
+                let head = |s: &vt100::Screen| notice(s).strip_prefix("sorted by ").map(str::to_owned);
                 let mut heads = Vec::new();
                 while !s.look(footer).contains("own order") {
                     let before = s.look(footer);
@@ -444,7 +451,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         Action::Theme => {
             let color = |s: &vt100::Screen| s.cell(size(s).0 - 4, 0).map(vt100::Cell::fgcolor);
             let themes = ["dark", "light", "high-contrast", "nord", "gruvbox", "catppuccin", "mono", "colorblind"];
-            let next = |s: &mut Screen, name: &str| s.press(key, "the next theme", |s| footer(s).trim() == format!("theme {name}"));
+            let next = |s: &mut Screen, name: &str| s.press(key, "the next theme", |s| notice(s) == format!("theme {name}"));
             // Once around: what the key before has changed is drawn by then.
             themes.iter().for_each(|name| next(s, name));
             let before = s.look(color);
@@ -480,7 +487,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
                 ("logs", &["Training", "Findings", "Log"]),
                 ("all", &["Timeline", "Training", "GPUs", "Log"]),
             ] {
-                s.press(key, name, |s| footer(s).trim() == format!("layout {name}") && shown(s, titles) && !is_zoomed(s));
+                s.press(key, name, |s| notice(s) == format!("layout {name}") && shown(s, titles) && !is_zoomed(s));
             }
         }
         Action::Redraw | Action::Suspend => {
@@ -846,6 +853,10 @@ fn the_mouse_does_what_the_help_says() {
     assert!(find(&sent, MOUSE_MODES[0]).is_some() && find(&sent, MOUSE_MODES[3]).is_some());
     assert!(MOUSE_MODES[1..3].iter().all(|mode| find(&sent, mode).is_none()), "not every motion");
 
+    let at = place(&s, "STUCK 1");
+    click(&mut s, at);
+    s.wait_until("the finding that the verdict names", |s| is_zoomed(s) && title(s).starts_with("Findings") && has(s, "evidence"));
+    s.press("1", "the overview", |s| !is_zoomed(s));
     let at = place(&s, "source-trouble");
     click(&mut s, at);
     s.wait_until("that pane and row", |s| focused(s) == "Findings" && has(s, "source-trouble"));
@@ -1011,6 +1022,7 @@ fn any_bytes_typed_are_survived() {
 fn a_storm_of_sizes_is_survived() {
     let dir = tempfile::tempdir().unwrap();
     let mut s = still(dir.path(), "+70s", &[], &[]);
+    s.press("71", "the log", |s| focused(s) == "Log" && !is_zoomed(s));
     let before = s.look(rows);
     for (i, seed) in noise(400).chunks(2).enumerate() {
         s.resize(u16::from(seed[0]) % 100 + 1, u16::from(seed[1]) + 45);
@@ -1228,7 +1240,7 @@ fn keys_given_to_other_actions_work_and_are_shown() {
     let mut s = still(dir.path(), "+70s", &["--config", config.to_str().unwrap()], &[]);
     assert!(s.look(footer).contains("v quit") && s.look(footer).contains("f3 help"), "{}", s.look(footer));
     assert!(s.text().contains("last 5 min"));
-    s.press("\x1bn", "the next pane", |s| focused(s) == "Timeline");
+    s.press("\x1bn", "the next pane", |s| focused(s) == "GPUs");
     s.press("\x1bOR", "help", |s| has(s, " Help") && has(s, "  alt-n   ") && !has(s, "zoom the focused pane, or leave the zoom"));
     s.press("/ctrl-q", "the keys of the program", |s| has(s, "v  ctrl-q"));
     s.keys("\r\x1bOR");

@@ -107,11 +107,6 @@ impl Ui {
 
     pub(in crate::tui) fn open(&mut self, session: &Session, theme: &Theme) -> Effect {
         if self.zoom.is_none() {
-            // Who has gone nowhere yet wants to know more of what stands on top.
-            let is_told = self.main_job(session).is_some_and(|(_, verdict)| verdict.because.is_some());
-            if is_told && !self.has_chosen {
-                self.focus = view::pane_index("findings");
-            }
             self.zoom = Some(self.focus);
             return Effect::Draw;
         }

@@ -3,7 +3,7 @@
 use super::{Content, Effect, Ui};
 use crate::diagnosis::session::Session;
 use crate::tui::actions::Action;
-use crate::tui::panes::{Ctx, PANES};
+use crate::tui::panes::{self, Ctx, PANES};
 use crate::tui::theme::Theme;
 use crate::tui::{sheet, view};
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
@@ -32,6 +32,15 @@ impl Ui {
         if clicked && let Some(action) = view::footer_at(session, self, theme, at) {
             self.notice = None;
             return self.act(action, session, theme);
+        }
+        // The verdict leads to the finding that it names.
+        if clicked && (1..view::body(session, self, theme).y).contains(&at.y) && self.zoom.is_none() {
+            let named = self.main_job(session).and_then(|(job, _)| session.named(job));
+            let Some(finding) = named.map(panes::findings::name) else { return Effect::None };
+            let pane = view::pane_index("findings");
+            (self.focus, self.has_chosen, self.zoom) = (pane, true, Some(pane));
+            self.lists[pane].row = Some(finding);
+            return Effect::Draw;
         }
         let places = view::places(session, self, theme);
         let Some(place) = places.iter().find(|p| p.area.contains(at)) else { return Effect::None };

@@ -163,6 +163,11 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
         (_, None) if stands(ctx, comm) => parts.push(format!("still moving {} ago", span(age))),
         (_, None) => parts.push(moving_words(comm)),
     }
+    // What the verdict only warns of is no more here.
+    let warned = |id: &str| ctx.session.deciding(id).is_some_and(|f| f.severity == Severity::Warning);
+    if jobs_of(ctx, comm).any(warned) {
+        level = level.min(Level::Look);
+    }
     // In a pause that has a name, ranks wait for the one that saves.
     if jobs_of(ctx, comm).any(|job| is_in(ctx, job, State::Paused)) {
         level = Level::Calm;

@@ -17,6 +17,7 @@ use crate::base::units::{bits_per_s, gbytes_per_s, seconds};
 use crate::diagnosis::verdict::State;
 use crate::model::gpu::{GPM_HOLDS, Gpu};
 use crate::model::series::Trend;
+use crate::rules::findings::Finding;
 use crate::tui::layout::Want;
 use crate::tui::theme::{between, severity_mark, state_mark};
 use crate::tui::widgets::graph::{Graph, mirrored, round_up};
@@ -200,7 +201,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             Part::Lanes => lanes::draw(ctx, &lanes, place, labels, buf),
             Part::Links => links(ctx, &axis, place, plot, buf),
             Part::Nics => traffic(ctx, &axis, place, plot, buf),
-            Part::Legend => legend(ctx, &lanes, plot, buf),
+            Part::Legend => legend(ctx, &axis, &lanes, plot, buf),
         }
     }
     marks(ctx, &axis, Rect { height: y - area.y, ..plot }, plan, buf);
@@ -422,17 +423,22 @@ fn filled(ctx: &Ctx, values: &[Option<f32>], name: &str, word: fn(f64) -> String
 }
 
 /// What the signs of the lanes mean, those that are there.
-fn legend(ctx: &Ctx, lanes: &[Lane], plot: Rect, buf: &mut Buffer) {
+fn legend(ctx: &Ctx, axis: &TimeAxis, lanes: &[Lane], plot: Rect, buf: &mut Buffer) {
     let mut x = plot.x;
+    let mut put = |sign: &str, word: &str, style: Style| {
+        let text = format!(" {word}   ");
+        if x + 1 + text.trim_end().width() as u16 <= plot.right() {
+            buf.put(x, plot.y, sign, 1, style);
+            (x, _) = buf.put(x + 1, plot.y, text, usize::from(plot.right() - x - 1), ctx.theme.dim);
+        }
+    };
     for did in
         KINDS.into_iter().filter(|did| !did.word().is_empty() && lanes.iter().any(|lane| lane.cells.iter().any(|cell| cell.0 == *did)))
     {
-        let text = format!(" {}   ", did.word());
-        if x + 1 + text.trim_end().width() as u16 > plot.right() {
-            return;
-        }
-        buf.put(x, plot.y, did.sign(100.0).to_string(), 1, did.style(ctx.theme));
-        (x, _) = buf.put(x + 1, plot.y, text, usize::from(plot.right() - x - 1), ctx.theme.dim);
+        put(&did.sign(100.0).to_string(), did.word(), did.style(ctx.theme));
+    }
+    if ctx.session.model.logbook.newest_alarms().next().is_some_and(|line| line.at >= axis.from) {
+        put(WARN, "WARN line", ctx.theme.look);
     }
 }
 
@@ -445,29 +451,46 @@ struct Mark {
     line: bool,
 }
 
+/// A line of the log that warns.
+const WARN: &str = "W";
+
+/// Cells within which a finding and the state that it decides are one event.
+const SAME: usize = 12;
+
 /// Newest WARN lines that are marked.
 const WARNS: usize = 50;
 
 fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
     let (model, theme) = (&ctx.session.model, ctx.theme);
     let warns = model.logbook.newest_alarms().take(WARNS).take_while(|line| line.at >= axis.from);
-    let mut marks: Vec<Mark> = warns.map(|line| Mark { at: line.at, words: "W".into(), style: theme.look, line: false }).collect();
+    let mut marks: Vec<Mark> = warns.map(|line| Mark { at: line.at, words: WARN.into(), style: theme.look, line: false }).collect();
     let Some((job, _)) = ctx.main_job() else { return marks };
     let restarted = model.jobs.get(job).and_then(|j| j.restarted_at);
     marks.extend(restarted.map(|at| Mark { at, words: "▼restarted".into(), style: theme.look, line: true }));
     let open = ctx.session.ledger.open().into_iter();
     let told = open.filter(|f| f.severity > Severity::Info && f.role == Role::Root && f.job.as_deref().is_none_or(|of| of == job));
-    marks.extend(told.filter(|f| f.since >= axis.from).take(WARNS).map(|f| Mark {
+    // The finding that decides the state is marked by that.
+    let is_marked = |f: &&Finding| {
+        let decides = ctx.session.deciding(job).is_some_and(|named| named.rule == f.rule && named.subject == f.subject);
+        let near = |at: Stamp| axis.cell(at).zip(axis.cell(f.since)).is_some_and(|(a, b)| a.abs_diff(b) < SAME);
+        decides && ctx.session.story.of(job).last().is_some_and(|chapter| near(chapter.since))
+    };
+    marks.extend(told.filter(|f| f.since >= axis.from && !is_marked(f)).take(WARNS).map(|f| Mark {
         at: f.since,
         words: format!("{}{}", severity_mark(f.severity), f.rule),
         style: theme.severity(f.severity),
         line: false,
     }));
-    let mut before = None;
+    let (mut before, mut began) = (None, None);
     for chapter in ctx.session.story.of(job) {
         // The phases of a start are many, and say little afterwards.
         let same = before.replace(chapter.state) == Some(State::Starting) && chapter.state == State::Starting;
-        if same || chapter.since < axis.from {
+        began = None;
+        if chapter.since < axis.from {
+            began = Some(chapter);
+            continue;
+        }
+        if same {
             continue;
         }
         let word = match (chapter.state, chapter.phase) {
@@ -476,6 +499,18 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
         };
         let words = format!("{}{word}", state_mark(chapter.state));
         marks.push(Mark { at: chapter.since, words, style: theme.state(chapter.state), line: true });
+    }
+    // Trouble that began before all that is shown has its word at the left edge.
+    if let Some(chapter) = began.filter(|chapter| matches!(chapter.state, State::Slow | State::Stuck | State::Failed)) {
+        let words =
+            format!("‹{}{} since {}", state_mark(chapter.state), chapter.state.as_str().to_uppercase(), ctx.ui.zone.hms(chapter.since));
+        marks.push(Mark { at: axis.from, words, style: theme.state(chapter.state), line: false });
+    }
+    // The last of them is the verdict that stands on top.
+    if let (Some(mark), Some((job, verdict))) = (marks.last_mut().filter(|mark| mark.line || began.is_some()), ctx.main_job())
+        && let Some(bad) = crate::tui::view::look_of(ctx.session, job, verdict)
+    {
+        mark.style = theme.severity(bad);
     }
     marks
 }
@@ -492,16 +527,25 @@ fn marks(ctx: &Ctx, axis: &TimeAxis, plot: Rect, plan: [u16; 7], buf: &mut Buffe
     let legend = plan[Part::Legend as usize];
     // What is taken of the axis' row, from and to.
     let mut taken: Vec<(usize, usize)> = Vec::new();
-    for (cell, mark) in placed.iter().filter(|_| head > 0) {
-        let room = taken.last().map_or(usize::from(plot.width), |t| t.0) - cell;
-        // Words that are cut say less than their sign alone.
-        let sign = &mark.words[..mark.words.chars().next().map_or(0, char::len_utf8)];
-        let words = if mark.words.width() < room { mark.words.as_str() } else { sign };
-        if room < words.width() {
+    let before = placed.iter().skip(1).map(|(cell, _)| Some(*cell)).chain([None]);
+    for ((cell, mark), before) in placed.iter().zip(before).filter(|_| head > 0) {
+        let end = taken.last().map_or(usize::from(plot.width), |t| t.0);
+        let room = end.saturating_sub(*cell);
+        let (sign, words) = mark.words.split_at(mark.words.chars().next().map_or(0, char::len_utf8));
+        let left = cell.saturating_sub(before.map_or(0, |before| before + 2));
+        // Words that are cut say less than their sign alone; they stand on its other side where there is no room behind it.
+        let (from, text) = if mark.words.width() < room {
+            (*cell, mark.words.clone())
+        } else if words.width() <= left && sign.width() <= room {
+            (cell - words.width(), format!("{words}{sign}"))
+        } else {
+            (*cell, sign.to_owned())
+        };
+        if end < from + text.width() {
             continue;
         }
-        buf.put(plot.x + *cell as u16, plot.y, words, room, mark.style);
-        taken.push((*cell, cell + words.width()));
+        buf.put(plot.x + from as u16, plot.y, &text, end - from, mark.style);
+        taken.push((from, from + text.width()));
     }
     for (cell, time) in axis.times(ctx.ui.zone).into_iter().filter(|_| head > 0) {
         let end = cell + time.width();
