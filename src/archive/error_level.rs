@@ -54,6 +54,9 @@ const LONGEST_REPORT: u8 = 25;
 /// Fields of a record that are told.
 const MOST_FIELDS: u8 = 4;
 
+/// Kubeflow's and Kubernetes' own words in a job's conditions and events, which `kubectl describe` lists above or among what came before.
+const SUCCEEDED: [&[u8]; 3] = [b"is successfully completed", b"JobSucceeded", b" exited with code 0"];
+
 /// What is gleaned from the lines of one file that nobody knows.
 #[derive(Debug, Default)]
 pub struct Gleaned {
@@ -68,6 +71,8 @@ pub struct Gleaned {
     story: u32,
     /// A line speaks of something that may be trouble, whatever its level.
     troubled: bool,
+    /// A controller of Kubernetes says that the job has succeeded, or a container of it.
+    succeeded: bool,
     /// Lines that are left of what a launcher reports between dashes: advice.
     of_report: u8,
     ctest: Ctest,
@@ -111,6 +116,7 @@ impl Gleaned {
         self.looked_at = self.looked_at.saturating_add(1);
         let judges = self.judged < MOST_JUDGED && !line.trim_ascii().is_empty();
         let near = if line.first() == Some(&b'{') { 8 * LONGEST } else { NEAR };
+        self.succeeded |= SUCCEEDED.iter().any(|words| memmem::find(line, words).is_some());
         let may_be_error = words::may_be_error(&line[..line.len().min(near)]);
         if may_be_error && is_python_warning(line) {
             return self.goes_on();
@@ -337,7 +343,7 @@ impl Gleaned {
         let went_on = self.quiet >= WENT_ON || first.story < self.story;
         let is_last = self.quiet == 0;
         let ends_so = is_last && self.plain == 0;
-        let is_warning = (went_on || first.is_over) && first.weight < Weight::Fatal && !known.ended;
+        let is_warning = (went_on || first.is_over || self.succeeded) && first.weight < Weight::Fatal && !known.ended;
         // The program went on after it, and ended of something else.
         if known.ended && (self.quiet >= ANOTHER_STORY || first.story < self.story) {
             return None;

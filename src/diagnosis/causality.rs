@@ -297,6 +297,13 @@ fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
         return;
     }
     let is_end = |f: &Finding| of.entry.is_some() && f.rule == of.rule && f.signature.is_none() && !is_of_another_process(of, f);
+    // A process ends of a signal once: so many lines, so many processes, of which the launcher names the one that it saw first.
+    if of.rule == crate::rules::END_OF_A_RANK && of.entry.is_some() && of.count > 1 {
+        // It was counted before, when there were fewer.
+        let text = of.summary.split_once(" processes: ").map_or(of.summary.as_str(), |(_, text)| text);
+        findings[cause].summary = format!("{} processes: {text}", of.count);
+        return;
+    }
     // Who does not come any more right after somebody failed is who failed.
     let is_missed = |f: &Finding| {
         let soon = f.since >= of.since && f.since.since(of.since) <= JUST_BEFORE;

@@ -103,6 +103,10 @@ impl<'a> Witnesses<'a> {
         let record = self.model.record_of(&self.job.id);
         let alike = || record.alarms.iter().filter(|a| a.run == own.run && text_key(a).as_ref() == Some(&key));
         let ranks: BTreeSet<u32> = alike().filter_map(|a| a.rank).collect();
+        let text = match text_of(own) {
+            Some(words) => of_all(text, words, alike().filter_map(text_of)),
+            None => text,
+        };
         let writers: BTreeSet<(Option<&str>, Option<u32>)> =
             alike().map(|a| (a.event.origin.host.as_deref(), a.event.origin.pid)).filter(|(_, pid)| pid.is_some()).collect();
         let hosts: BTreeSet<&str> = writers.iter().filter_map(|(host, _)| *host).collect();
@@ -207,6 +211,41 @@ struct Said {
 /// It is what a program failed of, in its own words.
 fn is_error_of_program(f: &Finding) -> bool {
     chain(f).says_why && f.severity >= Severity::Error && f.own_role == Role::Root && !is_victim(f)
+}
+
+/// The words of a line of NCCL or of a library.
+fn text_of(alarm: &Alarm) -> Option<&str> {
+    match &alarm.event.what {
+        What::NcclWarn { text, .. } | What::Signed { text, .. } => text.lines().next(),
+        _ => None,
+    }
+}
+
+/// A text of one writer with what the others have in its place: `mlx5_2:1, mlx5_3:1 and mlx5_4:1`. Addresses in memory are nobody's but its own.
+fn of_all<'t>(mut text: String, own: &str, others: impl Iterator<Item = &'t str>) -> String {
+    const MOST: usize = 8;
+    let split = |line: &'t str| line.split(' ').collect::<Vec<_>>();
+    let own: Vec<&str> = own.split(' ').collect();
+    let mut values: Vec<BTreeSet<&str>> = vec![BTreeSet::new(); own.len()];
+    for other in others.map(split).filter(|other| other.len() == own.len()) {
+        for (all, word) in values.iter_mut().zip(other).filter(|(all, _)| all.len() <= MOST) {
+            all.insert(word);
+        }
+    }
+    for (word, all) in own.iter().zip(&values).filter(|(_, all)| all.len() > 1) {
+        if text.matches(*word).count() != 1 {
+            continue;
+        }
+        let is_address = word.contains("0x");
+        let is_name = word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().any(|c| c.is_ascii_digit());
+        let instead = match all.len() {
+            _ if is_address => "…".to_owned(),
+            n if n <= MOST && is_name => crate::base::words::all_words(&all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>()),
+            _ => continue,
+        };
+        text = text.replacen(word, &instead, 1);
+    }
+    text
 }
 
 /// What lines of NCCL and of libraries are alike by: their entry of the catalogue, else their words without numbers. Exceptions only by their

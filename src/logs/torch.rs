@@ -10,7 +10,7 @@ mod watchdog;
 
 use super::gpu_memory::GpuMemory;
 use super::prefix::Peeled;
-use super::{Exception, Origin, SaidAt, TextEvent, What};
+use super::{Exception, Origin, RankBy, SaidAt, TextEvent, What};
 use crate::base::clean;
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::VecDeque;
@@ -19,6 +19,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// `ValueError: boom`: the last line of a traceback.
 pub fn is_exception(text: &str) -> bool {
     traceback::exception(text).is_some()
+}
+
+fn is_exceptional(what: &What) -> bool {
+    matches!(what, What::Exception(_) | What::CudaError { .. } | What::CudaOom { .. })
 }
 
 /// Lines that only make sense together: tracebacks, the failure table. Bounded, whatever the file holds.
@@ -32,6 +36,8 @@ pub struct State {
     last_words: Option<LastWords>,
     /// A traceback was read to its end in this run.
     has_excepted: bool,
+    /// None was, before the table that is being read.
+    table_tells: bool,
 }
 
 /// An exception without its traceback, which is only believed when a launcher reports soon that the process ended.
@@ -80,7 +86,7 @@ impl State {
         // Within a record of several lines, every line comes here.
         let is_blank = p.rest.trim_ascii().is_empty();
         self.listen(p);
-        let taken = self.tables.read(p, out) || self.tracebacks.read(p, out) || is_blank || self.launcher(p, out) || {
+        let taken = self.table(p, out) || self.tracebacks.read(p, out) || is_blank || self.launcher(p, out) || {
             if p.cpp && watchdog::is_torn(p.rest) {
                 let text = clean::clip(p.rest, MAX_TORN).into_owned();
                 self.torn = Some(Torn { origin: p.origin.clone(), text, line: self.tracebacks.line, pieces: 1 });
@@ -92,6 +98,28 @@ impl State {
         };
         self.settle(from, out);
         taken
+    }
+
+    /// A line of a launcher's table. The tracebacks in it say nothing new where one was printed before.
+    fn table(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
+        let begins = self.tables.is_idle();
+        if !self.tables.read(p, out) {
+            return false;
+        }
+        if begins {
+            self.tracebacks.flush(out);
+            self.has_excepted |= out.iter().any(|e| is_exceptional(&e.what));
+            self.table_tells = !self.has_excepted;
+        }
+        match self.tables.traced(p).filter(|_| self.table_tells) {
+            Some((rank, line)) => {
+                let mut origin = p.origin.clone();
+                (origin.rank, origin.rank_by) = (rank.or(origin.rank), rank.map_or(origin.rank_by, |_| RankBy::PyTorch));
+                self.tracebacks.read(&Peeled { origin, rest: line, ..Peeled::default() }, out);
+            }
+            None => self.tracebacks.flush(out),
+        }
+        true
     }
 
     /// Whether a line goes on with one that was torn. One that has a prefix of its own, or looks like something else, does not.
@@ -146,7 +174,7 @@ impl State {
     fn launcher(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let Some(what) = launcher::find(p.rest) else { return false };
         self.tracebacks.flush(out);
-        self.has_excepted |= out.iter().any(|e| matches!(e.what, What::Exception(_) | What::CudaError { .. } | What::CudaOom { .. }));
+        self.has_excepted |= out.iter().any(|e| is_exceptional(&e.what));
         if matches!(what, What::WorkerFailed { exit_code: 1.., .. })
             && let Some(words) = self.last_words.take().filter(|_| !self.has_excepted)
         {
@@ -195,8 +223,7 @@ impl State {
         if out.len() == from {
             return;
         }
-        self.has_excepted |=
-            out[from..].iter().any(|e| matches!(e.what, What::Exception(_) | What::CudaError { .. } | What::CudaOom { .. }));
+        self.has_excepted |= out[from..].iter().any(|e| is_exceptional(&e.what));
         if out[from..].iter().any(|e| e.what == What::RunStart) {
             *self = State::default();
         }

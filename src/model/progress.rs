@@ -470,6 +470,15 @@ impl Progress {
     /// The newest steps, so many, did as much a second as those before: they are longer because more is in them, a sequence or a batch.
     fn does_as_much(&self, newest: usize) -> bool {
         const AS_MUCH: f64 = 0.9;
+        self.rate_share(newest).is_some_and(|share| share >= AS_MUCH)
+    }
+
+    /// What the steps since then do a second, in parts of what those before did; `None` where the log does not tell.
+    pub fn rate_share_since(&self, since: Stamp) -> Option<f64> {
+        self.rate_share(self.step_times.iter().rev().take_while(|(at, _)| *at > since).count())
+    }
+
+    fn rate_share(&self, newest: usize) -> Option<f64> {
         const LEAST: usize = 3;
         let median = |rates: &mut dyn Iterator<Item = f64>| {
             let mut rates: Vec<f64> = rates.filter(|rate| rate.is_finite() && *rate > 0.0).collect();
@@ -478,7 +487,7 @@ impl Progress {
         };
         let newest_first = || self.rates.iter().rev().map(|(_, rate)| rate);
         let before = median(&mut newest_first().skip(newest).take(200));
-        median(&mut newest_first().take(newest)).zip(before).is_some_and(|(after, before)| after >= before * AS_MUCH)
+        median(&mut newest_first().take(newest)).zip(before).map(|(after, before)| after / before)
     }
 
     /// The program itself stood still for so long, up to now.

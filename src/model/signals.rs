@@ -336,6 +336,12 @@ impl RankLook {
         self.waits.iter().find(is_lock).filter(|_| still)
     }
 
+    /// It sleeps for a time, while neither it nor a helper of it uses a CPU: as one does who asks again and again for what does not come.
+    pub fn awaits_its_time(&self) -> Option<&Wait> {
+        let still = self.sleeps() && self.helper_cpu_pct.is_none_or(|pct| pct <= SLEEPS_PCT);
+        self.waits.iter().find(|wait| wait.pid == self.pid && wait.what() == crate::model::waits::WaitsFor::Time).filter(|_| still)
+    }
+
     /// It was seen to wait in a collective of Gloo, by the names of its threads.
     pub fn is_in_gloo(&self) -> bool {
         self.waits.iter().any(|wait| wait.pid == self.pid && wait.in_gloo == Some(true))

@@ -23,7 +23,7 @@ pub const RULE: Rule = Rule {
     title: "Ranks called different collectives, or the same one with different sizes, at the same place",
     says: "called another collective than the others, or one of another size",
     how: "RAS counts per kind of operation that differ and stand still while every GPU waits, before the first steps only where a rank is \
-          ahead in one kind and behind in another; without counts, the number of channels or the power \
+          ahead in one kind and behind in another, or all GPUs have waited in kernels of NCCL for 12 s; without counts, the number of channels or the power \
           of one waiting GPU that is not that of the others; Flight Recorder dumps; watchdog lines that differ at one sequence number; PyTorch's or NCCL's own check",
     advice: "Look at the code of the rank that differs: a branch that depends on rank or data, uneven batches, another order of groups",
     life: Life { renews: true, ..ONCE },
@@ -74,9 +74,9 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         return None;
     }
     let told = if has_trained(look) {
-        by_circle(look).or_else(|| by_ras(look)).or_else(|| crossing(look)).or_else(|| ahead(look)).or_else(|| by_kernel(job, look))?
+        by_circle(look).or_else(|| by_ras(look)).or_else(|| crossing(look)).or_else(|| apart(look)).or_else(|| by_kernel(job, look))?
     } else {
-        crossing(look)?
+        crossing(look).or_else(|| apart(look).filter(|_| all_wait_measured(look)))?
     };
     let subject = if told.ranks.is_empty() { "all".to_owned() } else { rank_words(&told.ranks) };
     let mut found = RULE.finding(subject, told.words, told.since);
@@ -151,14 +151,22 @@ fn crossing(look: &Look) -> Option<Differs> {
 }
 
 /// Where all ranks are here and all GPUs wait, nobody else is to come. What the others wait in has been called by the one that is ahead, too,
-/// unless its calls are others: however long steps take, it would be over at once.
-fn ahead(look: &Look) -> Option<Differs> {
+/// unless its calls are others: however long steps take, it would be over at once. One that is behind waits in a call as well, and all that
+/// the others have made with it have ended for them.
+fn apart(look: &Look) -> Option<Differs> {
     let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.still_answers >= 1 && r.still_for >= SETTLED.duration())?;
-    let only_more = |(_, odd): &(Member, Odd)| !odd.more.is_empty() && odd.fewer.is_empty();
+    let one_way = |(_, odd): &(Member, Odd)| odd.more.is_empty() != odd.fewer.is_empty();
+    let measured = |(_, odd): &(Member, Odd)| odd.fewer.is_empty() || look.alive().all(|r| r.by_gpm);
     let waiting = look.with(Activity::Waiting, WAITED.duration());
     let all = ras.nranks as usize == waiting.len() && waiting.len() == look.alive().count();
     let quiet = look.log.as_ref().is_none_or(|log| log.last_step_at.is_none_or(|at| at < ras.still_since));
-    (all && quiet && ras.odd.len() == 1 && ras.odd.iter().all(only_more)).then(|| by_counts(look, ras, &waiting))?
+    (all && quiet && ras.odd.len() == 1 && ras.odd.iter().all(|odd| one_way(odd) && measured(odd)))
+        .then(|| by_counts(look, ras, &waiting))?
+}
+
+/// Before the first steps a rank may compile for long; its GPU does not wait in a kernel of NCCL then.
+fn all_wait_measured(look: &Look) -> bool {
+    look.with(Activity::Waiting, WAITED_ALONE.duration()).len() == look.alive().count() && look.alive().all(|r| r.by_gpm)
 }
 
 fn by_ras(look: &Look) -> Option<Differs> {

@@ -14,7 +14,7 @@ use crate::logs::Phase;
 use crate::model::Model;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
-use crate::model::signals::{Look, RankLook};
+use crate::model::signals::{LogLook, Look, RankLook};
 use crate::model::waits::{WaitsFor, common};
 use crate::observe::evidence::Evidence;
 use crate::observe::process::Wait;
@@ -27,7 +27,7 @@ pub const RULE: Rule = Rule {
     title: "Ranks wait for their input: a data loader that stopped, or that cannot keep up",
     says: "{waits|wait} for input",
     how: "All ranks on this node asleep outside of collectives, their GPUs idle, no step in the log, nothing written; and a worker of a data \
-          loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message, or for a thread of theirs. One rank: its GPU idle for 12 s, those of all others busy, it or \
+          loader that waits for storage or the network, sleeps, or is dead; or all ranks wait for a message, for a thread of theirs, or sleep and ask again and again. One rank: its GPU idle for 12 s, those of all others busy, it or \
           its loaders found waiting so, and steps made meanwhile. Chronic: steps are made, and for a large part of each all \
           GPUs are idle while all ranks sleep",
     advice: "Look at what the workers wait for: a file system, an object store, a lock. Where the loader cannot keep up: more workers, \
@@ -138,9 +138,14 @@ pub(super) fn of_absent(rank: &RankLook) -> Option<(Evidence, bool)> {
     Some((Evidence::of("process", format!("rank {}: {words}", rank.rank)), !may_be_other()))
 }
 
+/// Its log tells steps, or values of steps that it does not count.
+fn has_begun(log: &LogLook) -> bool {
+    log.step.map_or(log.last_step_at.is_some(), |step| step >= 3)
+}
+
 /// All ranks on this node are up, sleep, and wait in no collective; their job has stopped to make steps.
 fn all_idle<'a>(job: &Job, look: &'a Look, least: Duration) -> Option<(Vec<&'a RankLook>, Stamp)> {
-    let log = look.log.as_ref().filter(|l| l.step.is_some_and(|step| step >= 3) && l.quiet_for > l.patience.max(least))?;
+    let log = look.log.as_ref().filter(|l| has_begun(l) && l.quiet_for > l.patience.max(least))?;
     let paused = look.phase.is_some_and(|(phase, _)| phase != Phase::DataLoading);
     let ranks: Vec<&RankLook> = look.alive().collect();
     let idles = |r: &&RankLook| {
@@ -206,8 +211,10 @@ fn asleep(ranks: &[&RankLook], look: &Look, since: Stamp) -> Evidence {
 /// does so.
 fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
     let (ranks, since) = all_idle(job, look, WAITED.duration())?;
-    let waits: Vec<(&RankLook, &Wait)> =
-        ranks.iter().filter_map(|r| Some((*r, r.awaits_a_message().or_else(|| r.awaits_a_thread())?))).collect();
+    let waits: Vec<(&RankLook, &Wait)> = ranks
+        .iter()
+        .filter_map(|r| Some((*r, r.awaits_a_message().or_else(|| r.awaits_a_thread()).or_else(|| r.awaits_its_time())?)))
+        .collect();
     let idle = |r: &&RankLook| r.activity == Activity::Idle && r.io_bytes_per_s.is_some() && !r.does_io();
     // Another node's rank may be the one that they wait for, through the job's store.
     if waits.len() < ranks.len() || !ranks.iter().all(idle) || job.has_ranks_elsewhere() {
@@ -215,12 +222,20 @@ fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
     }
     let (_, wait) = waits.first()?;
     let messages = waits.iter().filter(|(r, _)| r.awaits_a_message().is_some()).count();
-    let what = match messages {
-        0 => "threads of their own",
-        n if n == waits.len() => "a message",
-        _ => "a message or threads of their own",
+    let asks = waits.iter().filter(|(_, wait)| wait.what() == WaitsFor::Time).count();
+    let summary = if asks == waits.len() {
+        format!(
+            "{} outside of collectives and ask again and again for something that does not come, their GPUs idle",
+            all_here(asks, "sleep")
+        )
+    } else {
+        let what = match messages {
+            0 => "threads of their own",
+            n if n == waits.len() => "a message",
+            _ => "a message or threads of their own",
+        };
+        format!("{} outside of collectives for {what}, their GPUs idle: probably for input", all_here(ranks.len(), "wait"))
     };
-    let summary = format!("{} outside of collectives for {what}, their GPUs idle: probably for input", all_here(ranks.len(), "wait"));
     let mut found = RULE.finding("all", summary, since);
     found.job = Some(job.id.clone());
     found.confidence = Confidence::Possible;

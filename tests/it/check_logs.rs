@@ -1693,7 +1693,7 @@ fn causes_of_servers_and_their_workers() {
 fn processes_of_jax_and_tensorflow_that_did_not_come() {
     all_are(&[
         (
-            "fail rank-exited [2, 5] process 5 of the JAX job stopped answering, or did not come to a barrier; reported for ranks 2 and 5",
+            "fail rank-exited [2, 5] JAX's coordinator misses process 5 of the job; reported for ranks 2 and 5",
             "Traceback (most recent call last):\n  File \"/w/train.py\", line 9, in main\n    self.client.connect()\n\
              jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect. Timed out task names:\n\
              /job:jax_worker/replica:0/task:5\n/job:jax_worker/replica:0/task:2\n\nAdditional GRPC error information from remote target unknown_target_for_coordination_leader:\n",
@@ -2135,4 +2135,62 @@ fn servers_devices_and_daemons() {
              [ 1102.469870] NVRM: GPU 0000:04:02.0: RmInitAdapter failed! (0x11:0x45:2525)\n",
         ),
     ]);
+}
+
+#[test]
+fn a_traceback_that_only_the_launchers_table_has() {
+    let table = "\
+        ============================================================\ntrain.py FAILED\n------------------------------------------------------------\n\
+        Failures:\n[1]:\n  time      : 2026-07-02_10:11:12\n  host      : n4\n  rank      : 6 (local_rank: 2)\n  exitcode  : -15 (pid: 902)\n  error_file: <N/A>\n  \
+        traceback : Signal 15 (SIGTERM) received by PID 902\n------------------------------------------------------------\n\
+        Root Cause (first observed failure):\n[0]:\n  time      : 2026-07-02_10:11:09\n  host      : n4\n  rank      : 5 (local_rank: 1)\n  exitcode  : 1 (pid: 901)\n  \
+        error_file: /tmp/e/error.json\n  traceback : Traceback (most recent call last):\n    File \"/w/train.py\", line 88, in main\n      batch = pack(rows)\n    \
+        File \"/w/data.py\", line 12, in pack\n      raise LookupError(\"no row of bucket 9\")\n  LookupError: no row of bucket 9\n  \n\
+        ============================================================\n";
+    all_are(&[("fail python-exception [5] rank 5: LookupError: no row of bucket 9", table)]);
+    // Where it was printed before, the table says nothing new.
+    let before = format!(
+        "[rank5]: Traceback (most recent call last):\n[rank5]:   File \"/w/data.py\", line 12, in pack\n[rank5]: LookupError: no row of bucket 9\n{table}"
+    );
+    let report = report(&before);
+    let told: Vec<_> = report.findings.iter().filter(|f| f.rule == "python-exception").map(|f| (f.count, f.summary.as_str())).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, 1, "{told:?}");
+}
+
+#[test]
+fn several_that_say_the_same_are_named_with_what_differs() {
+    let warn = |pid: u32, device: u32| {
+        format!(
+            "n8:{pid}:{} [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_{device}:1 async fatal event on QP (0x7c{pid}e0): local access violation work queue error\n",
+            pid + 40
+        )
+    };
+    let log: String = (0..3).map(|i| warn(500 + i, 4 + i)).collect();
+    all_are(&[(
+        "fail nccl-warn [] 3 processes of n8: NET/IB : mlx5_4:1, mlx5_5:1 and mlx5_6:1 async fatal event on QP … local access violation",
+        &log,
+    )]);
+    let end = "mpirun noticed that process rank 1 with PID 771 on node n8 exited on signal 11 (Segmentation fault).\n";
+    let signal = "Program received signal SIGSEGV: Segmentation fault - invalid memory reference.\n\nBacktrace for this error:\n\n";
+    all_are(&[
+        ("fail rank-exited [] 3 processes: a Fortran program got SIGSEGV", &format!("mpirun -np 3 ./a.out\n\n{}{end}", signal.repeat(3))),
+        ("fail rank-exited [1] rank 1: a Fortran program got SIGSEGV", &format!("mpirun -np 3 ./a.out\n\n{signal}{end}")),
+    ]);
+}
+
+#[test]
+fn what_kept_a_pod_waiting_is_a_warning_once_its_job_has_succeeded() {
+    let describe = |ended: &str| {
+        format!(
+            "Status:\n  Conditions:\n    Message:  PyTorchJob bert {ended}\nEvents:\n  Type     Reason          Age   From                   Message\n  ----     ------          ----  ----                   -------\n  \
+             Warning  Unschedulable   9m    pytorchjob-controller  Error pod bert-worker-0 condition message: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu.\n  \
+             Normal   ExitedWithCode  10s   pytorchjob-controller  Pod: default.bert-worker-0 exited with code {}\n",
+            if ended.contains("success") { 0 } else { 1 }
+        )
+    };
+    let done = said(&describe("is successfully completed."));
+    assert!(!done.starts_with("fail"), "{done}");
+    let failed = said(&describe("is failed because 1 Worker replica(s) failed."));
+    assert!(failed.starts_with("fail"), "{failed}");
 }

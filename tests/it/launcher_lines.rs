@@ -79,6 +79,8 @@ fn table(lines: &str) -> (Vec<WorkerFailure>, bool) {
             What::WorkerFailure(f) => Some(f),
             // A rank that its task's number is not.
             What::TasksAreLaunchers => None,
+            // What `@record` has put into the table.
+            What::Exception(_) => None,
             other => panic!("{other:?}"),
         })
         .collect();

@@ -148,6 +148,10 @@ struct Table {
     who: Who,
     root: bool,
     block: Option<WorkerFailure>,
+    /// The rank of the block that was read last.
+    rank: Option<u32>,
+    /// `@record` has put a traceback into it, which goes on.
+    is_traced: bool,
     /// Lines of others since its last own one.
     waited: u32,
 }
@@ -155,6 +159,7 @@ struct Table {
 /// What tells one agent's lines from another's.
 type Who = (Option<u32>, Option<String>);
 
+const TRACEBACK: &str = "Traceback (most recent call last)";
 const MAX_TABLES: usize = 64;
 const MAX_WAIT: u32 = 200;
 
@@ -213,12 +218,19 @@ impl Tables {
             if !starts {
                 return false;
             }
-            self.open.push(Table { who: who.clone(), root: false, block: Some(WorkerFailure::default()), waited: 0 });
+            self.open.push(Table {
+                who: who.clone(),
+                root: false,
+                block: Some(WorkerFailure::default()),
+                rank: None,
+                is_traced: false,
+                waited: 0,
+            });
         }
         if root || text == "Failures:" {
             self.open.retain(|t| t.who != who);
             if self.open.len() < MAX_TABLES {
-                self.open.push(Table { who, root, block: None, waited: 0 });
+                self.open.push(Table { who, root, block: None, rank: None, is_traced: false, waited: 0 });
             }
             return true;
         }
@@ -234,18 +246,29 @@ impl Tables {
         }
         if text.strip_prefix('[').and_then(|t| t.strip_suffix("]:")).is_some_and(|n| n.parse::<u32>().is_ok()) {
             table.block = Some(WorkerFailure { root: table.root, ..WorkerFailure::default() });
-            table.waited = 0;
+            (table.waited, table.is_traced) = (0, false);
             return true;
         }
         if let Some((key, value)) = field(text) {
             table.waited = 0;
+            table.is_traced = key == "traceback" && value.starts_with(TRACEBACK);
             if let Some(done) = table.take(key, value) {
                 emit(out, &p.origin, What::WorkerFailure(done));
             }
             return true;
         }
         // Rules, `<NO_OTHER_FAILURES>`, and the traceback that `@record` indents into the table.
-        text.bytes().all(|b| b == b'-') || text.starts_with("  ")
+        let is_rule = text.bytes().all(|b| b == b'-');
+        table.is_traced &= !is_rule;
+        is_rule || text.starts_with("  ")
+    }
+
+    /// The line of a traceback that this line of a table is, and of which rank it is.
+    pub fn traced<'t>(&self, p: &Peeled<'t>) -> Option<(Option<u32>, &'t str)> {
+        let table = self.open.iter().find(|t| t.is_traced && t.who == (p.origin.rank, p.origin.host.clone()))?;
+        let text = p.rest.trim_end();
+        let line = field(text).filter(|(key, _)| *key == "traceback").map(|(_, value)| value).or_else(|| text.strip_prefix("  "))?;
+        Some((table.rank, line))
     }
 }
 
@@ -259,6 +282,7 @@ impl Table {
             "rank" => {
                 block.rank = leading_number(value);
                 block.local_rank = number_after(value, "(local_rank: ");
+                self.rank = block.rank;
             }
             "exitcode" => {
                 block.exit_code = signed(value);
