@@ -369,7 +369,17 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
     {
         return Some((
             Phase::Evaluation.as_str(),
-            format!("all GPUs compute, but no step for {}: probably an evaluation", span(log.quiet_for)),
+            match working < look.local_ranks {
+                // The others have ended: who is left saves, exports or evaluates.
+                true => format!(
+                    "{} of {} {}; no step for {}: probably an evaluation or an export",
+                    working,
+                    crate::base::units::counted(look.local_ranks as u64, "rank"),
+                    if working == 1 { "is left and computes" } else { "are left and compute" },
+                    span(log.quiet_for)
+                ),
+                false => format!("all GPUs compute, but no step for {}: probably an evaluation", span(log.quiet_for)),
+            },
         ));
     }
     None

@@ -107,6 +107,8 @@ pub struct Progress {
     arrivals: Arrivals,
     /// Steps take longer than they did, and still do.
     pub slow: Option<SlowSince>,
+    /// How often the step fell, and not to the begin of an epoch.
+    fell_back: u32,
     /// What steps usually take: the median and the 90th percentile, seconds, and how many more steps until that is looked at anew.
     usual_step_s: Option<(f64, f64)>,
     usual_due: u32,
@@ -217,6 +219,8 @@ impl Progress {
         // A bar of the same length that starts again is the next epoch; another one is a validation.
         let may_restart = !step.bar || (step.total_steps.is_some() && step.total_steps == self.total_steps);
         let restarted = step.step.is_some_and(|s| self.step.is_some_and(|before| s < before)) && may_restart;
+        // The next epoch begins near zero, and who goes on from a checkpoint does so once.
+        self.fell_back += u32::from(restarted && step.step.zip(self.step).is_some_and(|(s, before)| s >= 5 && s >= before / 4));
         // In a block of lines the time of a step comes with a later line than its number.
         let untimed = self.untimed.take_if(|_| advanced || restarted || step.step_time_s.is_some());
         let made = if advanced {
@@ -465,6 +469,11 @@ impl Progress {
     fn took(&mut self, at: Stamp, step_s: f64, rate: Option<f64>) {
         self.step_times.push(at, step_s);
         self.rates.push(at, rate.unwrap_or(0.0));
+    }
+
+    /// Steps of several loops stand in one log, each with its own count and its own time.
+    pub fn is_of_several(&self) -> bool {
+        self.fell_back >= 3
     }
 
     /// The newest steps, so many, did as much a second as those before: they are longer because more is in them, a sequence or a batch.

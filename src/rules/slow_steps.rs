@@ -90,7 +90,7 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
 
 fn of_steps(job: &str, look: &Look, progress: &Progress) -> Option<Finding> {
     // A job that makes no steps is not slow, it stands.
-    let slow = progress.slow.filter(|_| !look.quiet_log())?;
+    let slow = progress.slow.filter(|_| !look.quiet_log() && !progress.is_of_several())?;
     let late = progress.step_times.iter().rev().take_while(|(at, _)| *at > slow.since).count().min(10);
     let now_s = progress.step_times.median_of_last(late)?;
     let (before, after) = (seconds(slow.before_s), seconds(now_s));

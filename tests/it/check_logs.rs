@@ -2194,3 +2194,40 @@ fn what_kept_a_pod_waiting_is_a_warning_once_its_job_has_succeeded() {
     let failed = said(&describe("is failed because 1 Worker replica(s) failed."));
     assert!(failed.starts_with("fail"), "{failed}");
 }
+
+#[test]
+fn what_stands_beside_a_known_text_and_causes_it() {
+    all_are(&[
+        // The connection comes back at once, and the request fails for ever.
+        (
+            "fail storage-failed [] Lustre: LNet drops what 12345-10.0.7.3@tcp sends: 4194304 bytes",
+            "[Fri Feb  7 10:11:12 2025] LNetError: 3120:0:(lib-ptl.c:189:lnet_try_match_md()) Matching packet from 12345-10.0.7.3@tcp, match 18 length 4194304 too big: 1048576 left, 1048576 allowed\n\
+             [Fri Feb  7 10:14:20 2025] Lustre: w-OST0003-osc-ff: Connection to w-OST0003 (at 10.0.7.3@tcp) was lost; in progress operations using this service will wait for recovery to complete\n\
+             [Fri Feb  7 10:14:20 2025] Lustre: w-OST0003-osc-ff: Connection restored to  (at 10.0.7.3@tcp)\n",
+        ),
+        (
+            "fail memlock-small [] UCX: ibv_create_cq failed, because only 8192 kbytes of memory may be locked",
+            "[1736959004.001121] [n12:2971:0]  ib_iface.c:1060 UCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory : Please set max locked memory (ulimit -l) to 'unlimited' (current: 8192 kbytes)\n\
+             Abort(1614735) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init_thread: Unknown error class, error stack:\n\
+             create_vni_context(2253).....: OFI endpoint open failed (ofi_init.c:2253:create_vni_context:Input/output error)\n",
+        ),
+        // Ray hands on what a worker raised.
+        (
+            "fail rendezvous-failed [] RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer",
+            "ray.exceptions.RayTaskError(RuntimeError): ray::Worker.rollout() (pid=4249, ip=10.0.0.2)\n  File \"/w/a.py\", line 19, in func\n    work.wait()\n\
+             RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:22676\n",
+        ),
+        (
+            "fail python-exception [3] rank 3: ValueError: no",
+            "[TP3 EP3] Scheduler hit an exception: Traceback (most recent call last):\n  File \"/a/b.py\", line 3, in f\n    x()\nValueError: no\n",
+        ),
+        (
+            "fail job-cancelled [] Kueue preempted the workload",
+            "    Message:  Preempted to accommodate a workload (UID: 0f1e2d3c) due to reclamation within the cohort\n",
+        ),
+        (
+            "fail nvlink-down [] CUDA error: uncorrectable NVLink error detected during the execution",
+            "    \"message\": \"RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution\\nCUDA kernel errors might be asynchronously reported\"\n",
+        ),
+    ]);
+}

@@ -132,8 +132,8 @@ fn is_metrics(text: &str) -> bool {
 fn sglang(inner: &str, p: &mut Peeled<'_>) -> Option<Option<u32>> {
     let clock = || inner.bytes().take_while(|b| b.is_ascii_digit() || *b == b':').count();
     let (w, n) = stamp::iso(inner).map_or_else(|| (None, clock()), |(w, n)| (Some(w), n));
-    (n >= 8).then_some(())?;
-    let parts = inner.get(n..)?.strip_prefix(' ')?;
+    // Without a time, too.
+    let parts = if n >= 8 { inner.get(n..)?.strip_prefix(' ')? } else { inner };
     let mut rank = None;
     for part in parts.split(' ') {
         let (axis, no) = part.split_at_checked(2).filter(|(axis, _)| matches!(*axis, "TP" | "DP" | "EP" | "PP"))?;
