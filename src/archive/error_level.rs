@@ -54,8 +54,8 @@ const LONGEST_REPORT: u8 = 25;
 /// Fields of a record that are told.
 const MOST_FIELDS: u8 = 4;
 
-/// Kubeflow's and Kubernetes' own words in a job's conditions and events, which `kubectl describe` lists above or among what came before.
-const SUCCEEDED: [&[u8]; 3] = [b"is successfully completed", b"JobSucceeded", b" exited with code 0"];
+/// Kubeflow's own words in a job's conditions, which `kubectl describe` lists above the events that came before.
+const SUCCEEDED: [&[u8]; 2] = [b"is successfully completed", b"JobSucceeded"];
 
 /// What is gleaned from the lines of one file that nobody knows.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ pub struct Gleaned {
     story: u32,
     /// A line speaks of something that may be trouble, whatever its level.
     troubled: bool,
-    /// A controller of Kubernetes says that the job has succeeded, or a container of it.
+    /// A controller of Kubernetes says that the job has succeeded.
     succeeded: bool,
     /// Lines that are left of what a launcher reports between dashes: advice.
     of_report: u8,

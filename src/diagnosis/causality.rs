@@ -289,6 +289,9 @@ fn give_roles(findings: &mut [&mut Finding], cause: Option<usize>, outlived: &dy
     }
 }
 
+/// The entry of gfortran's runtime, whose text ends its process.
+const ONCE_A_PROCESS: &str = "fortran-signal";
+
 /// An end that a library puts into words names no rank; where a launcher reports one end, by its exit code, it is that one's.
 fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
     let Some(cause) = cause else { return };
@@ -297,8 +300,8 @@ fn name_its_rank(findings: &mut [&mut Finding], cause: Option<usize>) {
         return;
     }
     let is_end = |f: &Finding| of.entry.is_some() && f.rule == of.rule && f.signature.is_none() && !is_of_another_process(of, f);
-    // A process ends of a signal once: so many lines, so many processes, of which the launcher names the one that it saw first.
-    if of.rule == crate::rules::END_OF_A_RANK && of.entry.is_some() && of.count > 1 {
+    // Each process prints it once: of several the launcher names only the one that it saw first.
+    if of.signature == Some(ONCE_A_PROCESS) && of.count > 1 {
         // It was counted before, when there were fewer.
         let text = of.summary.split_once(" processes: ").map_or(of.summary.as_str(), |(_, text)| text);
         findings[cause].summary = format!("{} processes: {text}", of.count);

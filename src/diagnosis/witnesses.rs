@@ -236,12 +236,13 @@ fn of_all<'t>(mut text: String, own: &str, others: impl Iterator<Item = &'t str>
         if text.matches(*word).count() != 1 {
             continue;
         }
-        let is_address = word.contains("0x");
-        let is_name = word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().any(|c| c.is_ascii_digit());
-        let instead = match all.len() {
-            _ if is_address => "…".to_owned(),
-            n if n <= MOST && is_name => crate::base::words::all_words(&all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>()),
-            _ => continue,
+        let hex = word.trim_start_matches('(').strip_prefix("0x").map(|hex| hex.trim_end_matches([')', ',', ':', ';', '.']));
+        let is_in_memory = hex.is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let is_listed = all.len() <= MOST && !is_in_memory && word.bytes().any(|b| b.is_ascii_digit());
+        let instead = match is_listed {
+            true => crate::base::words::all_words(&all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>()),
+            // What is one writer's does not stand for the others'.
+            false => "…".to_owned(),
         };
         text = text.replacen(word, &instead, 1);
     }

@@ -133,7 +133,8 @@ fn says_why(line: &str) -> bool {
 /// The first two sentences: what happened, and the figure that goes with it.
 pub fn first_sentences(text: &str) -> String {
     // A field of JSON has its lines as `\\n`.
-    let text = text.split_once("\\n").map_or(text, |(first, _)| if first.len() >= 20 { first } else { text });
+    let is_cut = |first: &str| first.len() >= 20 && !text.contains(":\\");
+    let text = text.split_once("\\n").map_or(text, |(first, _)| if is_cut(first) { first } else { text });
     let text = nccl_words(text).or_else(|| of_traced_call(text)).unwrap_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let end = text.match_indices(". ").nth(1).map_or(text.len(), |(at, _)| at);
     crate::base::clean::clip(&text[..end], 160).into_owned()

@@ -107,8 +107,8 @@ pub struct Progress {
     arrivals: Arrivals,
     /// Steps take longer than they did, and still do.
     pub slow: Option<SlowSince>,
-    /// How often the step fell, and not to the begin of an epoch.
-    fell_back: u32,
+    /// How often in a row the step fell soon after it had fallen, each time to a later one; the step that it last fell to, and lines since then.
+    fell_back: (u32, u64, u32),
     /// What steps usually take: the median and the 90th percentile, seconds, and how many more steps until that is looked at anew.
     usual_step_s: Option<(f64, f64)>,
     usual_due: u32,
@@ -219,8 +219,7 @@ impl Progress {
         // A bar of the same length that starts again is the next epoch; another one is a validation.
         let may_restart = !step.bar || (step.total_steps.is_some() && step.total_steps == self.total_steps);
         let restarted = step.step.is_some_and(|s| self.step.is_some_and(|before| s < before)) && may_restart;
-        // The next epoch begins near zero, and who goes on from a checkpoint does so once.
-        self.fell_back += u32::from(restarted && step.step.zip(self.step).is_some_and(|(s, before)| s >= 5 && s >= before / 4));
+        self.note_fall(step.step.filter(|_| restarted));
         // In a block of lines the time of a step comes with a later line than its number.
         let untimed = self.untimed.take_if(|_| advanced || restarted || step.step_time_s.is_some());
         let made = if advanced {
@@ -471,9 +470,20 @@ impl Progress {
         self.rates.push(at, rate.unwrap_or(0.0));
     }
 
+    /// Two loops that write into one log fall back every few lines, and further on each time. An epoch begins where the one before did, who
+    /// goes on from a checkpoint does so once, and lines of several ranks are out of order by a few steps.
+    fn note_fall(&mut self, fell_to: Option<u64>) {
+        const SOON: u32 = 6;
+        let (times, last, lines) = &mut self.fell_back;
+        *lines = lines.saturating_add(1);
+        let Some(to) = fell_to.filter(|to| self.step.is_some_and(|before| *to <= before - before / 10)) else { return };
+        *times = if to > *last && (*lines <= SOON || *times == 0) { *times + 1 } else { 0 };
+        (*last, *lines) = (to, 0);
+    }
+
     /// Steps of several loops stand in one log, each with its own count and its own time.
     pub fn is_of_several(&self) -> bool {
-        self.fell_back >= 3
+        self.fell_back.0 >= 3
     }
 
     /// The newest steps, so many, did as much a second as those before: they are longer because more is in them, a sequence or a batch.

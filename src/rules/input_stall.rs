@@ -224,17 +224,11 @@ fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
     let messages = waits.iter().filter(|(r, _)| r.awaits_a_message().is_some()).count();
     let asks = waits.iter().filter(|(_, wait)| wait.what() == WaitsFor::Time).count();
     let summary = if asks == waits.len() {
-        format!(
-            "{} outside of collectives and ask again and again for something that does not come, their GPUs idle",
-            all_here(asks, "sleep")
-        )
+        format!("{} outside of collectives, their GPUs idle: for a time, or for what they ask for again and again", all_here(asks, "sleep"))
     } else {
-        let what = match messages {
-            0 => "threads of their own",
-            n if n == waits.len() => "a message",
-            _ => "a message or threads of their own",
-        };
-        format!("{} outside of collectives for {what}, their GPUs idle: probably for input", all_here(ranks.len(), "wait"))
+        let kinds = [(messages, "a message"), (waits.len() - messages - asks, "threads of their own"), (asks, "a time")];
+        let what: Vec<&str> = kinds.into_iter().filter(|(n, _)| *n > 0).map(|(_, what)| what).collect();
+        format!("{} outside of collectives for {}, their GPUs idle: probably for input", all_here(ranks.len(), "wait"), what.join(" or "))
     };
     let mut found = RULE.finding("all", summary, since);
     found.job = Some(job.id.clone());

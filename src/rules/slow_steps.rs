@@ -23,7 +23,7 @@ pub const RULE: Rule = Rule {
           did before, or three of twice as long; for 5 s and six steps at least, or for 10 s where they take 8 times as long. Not where the lines say that as much is done a second as \
           before, or name a global batch that grew as much: longer sequences, larger batches. Also forty steps and ten seconds of which nine of ten take longer than nine of ten did, and 1.4 times as long in \
           the middle. Where no line names a step, three lines in a row that count on by as much as before and come \
-          twice as late. Where all GPUs work as hard and hold more memory it is a note, unless the log tells that far less is done a second. A process of another job that works on the GPU of a rank is named",
+          twice as late. Where all GPUs work as hard and hold more memory it is a note, unless the log tells that far fewer tokens are made a second. A process of another job that works on the GPU of a rank is named",
     advice: "Look at what changed at that step: data, sequence length, checkpoints beside training, throttled GPUs, a busy network",
     life: while_it_holds(0, 5),
     implies: Implies::Slow,
@@ -34,8 +34,8 @@ pub const RULE: Rule = Rule {
     ..Rule::PLAIN
 };
 
-/// Of what a job did a second before: as many tokens with more to do for each are rarely made at less than this.
-const DOES_LESS: f64 = 0.4;
+/// Of the tokens that a job made a second before. Layers that learn from then on leave a third of them.
+const DOES_LESS: f64 = 0.3;
 
 fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
@@ -47,10 +47,11 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
         let since = found.since;
         if let Some(load) = load_since(ctx.model, look, since) {
             (found.why, found.next) = (format!("{}; {}", found.why, load.words), Some(load.next.into()));
-            let share = ctx.model.progress_of(id).and_then(|p| p.rate_share_since(since)).filter(|share| *share < DOES_LESS);
-            // Layers that learn now, longer sequences or a larger batch: that is the job's own doing. None of them makes a token so dear.
+            let tokens = ctx.model.progress_of(id).filter(|p| p.throughput_unit.is_some_and(|unit| unit.contains("tok")));
+            let share = tokens.and_then(|p| p.rate_share_since(since)).filter(|share| *share < DOES_LESS);
+            // Layers that learn now, longer sequences or a larger batch: that is the job's own doing.
             if let Some(share) = share.filter(|_| load.does_more) {
-                found.why = format!("{}; by its log it does {:.0} % as much a second as before", found.why, share * 100.0);
+                found.why = format!("{}; by its log it makes {:.0} % of the tokens a second that it made", found.why, share * 100.0);
                 found.next = Some(
                     "look at what changed at that step: another kernel (attention, precision), sequence lengths, recomputation".into(),
                 );

@@ -2176,6 +2176,11 @@ fn several_that_say_the_same_are_named_with_what_differs() {
     all_are(&[
         ("fail rank-exited [] 3 processes: a Fortran program got SIGSEGV", &format!("mpirun -np 3 ./a.out\n\n{}{end}", signal.repeat(3))),
         ("fail rank-exited [1] rank 1: a Fortran program got SIGSEGV", &format!("mpirun -np 3 ./a.out\n\n{signal}{end}")),
+        // One process whose end is told three times.
+        (
+            "fail rank-exited [1] rank 1: ",
+            &format!("[n8:00771] Signal: Segmentation fault (11)\nbash: line 1: 771 Segmentation fault (core dumped) ./a.out\n{end}"),
+        ),
     ]);
 }
 
@@ -2211,18 +2216,12 @@ fn what_stands_beside_a_known_text_and_causes_it() {
              Abort(1614735) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init_thread: Unknown error class, error stack:\n\
              create_vni_context(2253).....: OFI endpoint open failed (ofi_init.c:2253:create_vni_context:Input/output error)\n",
         ),
-        // Ray hands on what a worker raised.
-        (
-            "fail rendezvous-failed [] RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer",
-            "ray.exceptions.RayTaskError(RuntimeError): ray::Worker.rollout() (pid=4249, ip=10.0.0.2)\n  File \"/w/a.py\", line 19, in func\n    work.wait()\n\
-             RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:22676\n",
-        ),
         (
             "fail python-exception [3] rank 3: ValueError: no",
             "[TP3 EP3] Scheduler hit an exception: Traceback (most recent call last):\n  File \"/a/b.py\", line 3, in f\n    x()\nValueError: no\n",
         ),
         (
-            "fail job-cancelled [] Kueue preempted the workload",
+            "warn job-cancelled [] Kueue preempted the workload",
             "    Message:  Preempted to accommodate a workload (UID: 0f1e2d3c) due to reclamation within the cohort\n",
         ),
         (

@@ -80,7 +80,10 @@ fn table(lines: &str) -> (Vec<WorkerFailure>, bool) {
             // A rank that its task's number is not.
             What::TasksAreLaunchers => None,
             // What `@record` has put into the table.
-            What::Exception(_) => None,
+            What::Exception(told) => {
+                assert_eq!((told.class.as_str(), told.message.as_str(), e.origin.rank), ("ValueError", "boom", Some(9)));
+                None
+            }
             other => panic!("{other:?}"),
         })
         .collect();

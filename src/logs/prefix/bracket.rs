@@ -132,8 +132,13 @@ fn is_metrics(text: &str) -> bool {
 fn sglang(inner: &str, p: &mut Peeled<'_>) -> Option<Option<u32>> {
     let clock = || inner.bytes().take_while(|b| b.is_ascii_digit() || *b == b':').count();
     let (w, n) = stamp::iso(inner).map_or_else(|| (None, clock()), |(w, n)| (Some(w), n));
-    // Without a time, too.
-    let parts = if n >= 8 { inner.get(n..)?.strip_prefix(' ')? } else { inner };
+    // Without a time only what no other program writes: tensor and expert-parallel rank, of the same number.
+    let parts = if n >= 8 {
+        inner.get(n..)?.strip_prefix(' ')?
+    } else {
+        let (tensor, expert) = inner.strip_prefix("TP")?.split_once(" EP")?;
+        (tensor == expert).then_some(inner)?
+    };
     let mut rank = None;
     for part in parts.split(' ') {
         let (axis, no) = part.split_at_checked(2).filter(|(axis, _)| matches!(*axis, "TP" | "DP" | "EP" | "PP"))?;

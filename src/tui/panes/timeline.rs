@@ -481,7 +481,8 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
         style: theme.severity(f.severity),
         line: false,
     }));
-    let (mut before, mut began) = (None, None);
+    // The mark of the newest chapter, from 1.
+    let (mut before, mut began, mut newest) = (None, None, 0_usize);
     for chapter in ctx.session.story.of(job) {
         // The phases of a start are many, and say little afterwards.
         let same = before.replace(chapter.state) == Some(State::Starting) && chapter.state == State::Starting;
@@ -499,15 +500,17 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
         };
         let words = format!("{}{word}", state_mark(chapter.state));
         marks.push(Mark { at: chapter.since, words, style: theme.state(chapter.state), line: true });
+        newest = marks.len();
     }
     // Trouble that began before all that is shown has its word at the left edge.
     if let Some(chapter) = began.filter(|chapter| matches!(chapter.state, State::Slow | State::Stuck | State::Failed)) {
         let words =
             format!("‹{}{} since {}", state_mark(chapter.state), chapter.state.as_str().to_uppercase(), ctx.ui.zone.hms(chapter.since));
         marks.push(Mark { at: axis.from, words, style: theme.state(chapter.state), line: false });
+        newest = marks.len();
     }
-    // The last of them is the verdict that stands on top.
-    if let (Some(mark), Some((job, verdict))) = (marks.last_mut().filter(|mark| mark.line || began.is_some()), ctx.main_job())
+    // That is the verdict that stands on top.
+    if let (Some(mark), Some((job, verdict))) = (newest.checked_sub(1).and_then(|at| marks.get_mut(at)), ctx.main_job())
         && let Some(bad) = crate::tui::view::look_of(ctx.session, job, verdict)
     {
         mark.style = theme.severity(bad);
