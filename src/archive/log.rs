@@ -52,11 +52,15 @@ const LAST_BYTES: usize = 4096;
 
 /// When the first line was written, whatever it says; steps before it would tell that the run began earlier.
 fn begins(intake: &mut Intake, file: u32, head: &[u8]) {
+    intake.understood |= memchr::memmem::find(head, OF_MLPERF).is_some();
     let lines = head.split(|b| *b == b'\n').take(FIRST_LINES).map(text_of);
     let is_step = |line: &Cow<'_, str>| known_by(line).reader.is_some_and(|reader| reader == "step");
     let written = lines.take_while(|line| !is_step(line)).find_map(|line| prefix::peel(&clean::clean(&line)).origin.written);
     spans(intake, file, written, true);
 }
+
+/// What MLPerf's log begins its lines with; its results are told beside the findings.
+const OF_MLPERF: &[u8] = b":::MLLOG {";
 
 /// When the last line was written.
 fn ends(intake: &mut Intake, file: u32, tail: &[u8]) {

@@ -153,6 +153,13 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
         end.rule == crate::rules::END_OF_A_RANK && end.signature.is_none() && of_exception
     };
     let names_one_of = |f: &Finding, end: &Finding| f.ranks.iter().any(|r| end.ranks.contains(r));
+    // Who waited for a rank that had failed is ended by its own watchdog, by SIGABRT and without a word of why.
+    let is_wordless_abort =
+        |end: &Finding| crate::rules::is_abort(end) && end.rule == crate::rules::END_OF_A_RANK && end.signature.is_none();
+    let fails_before = |f: &Finding, end: &Finding| {
+        let of_another = !f.ranks.is_empty() && !names_one_of(f, end);
+        of_another && chain(f).is_of_its_writer && (!driver_chain::is_timed(f) || began(f) <= began(end))
+    };
     let is_explained = |end: &Finding| {
         if is_watchdogs(end) || is_on_purpose(end) || is_handed_on(end) {
             return true;
@@ -161,6 +168,7 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
             || is_bare_end(end) && findings.iter().any(|f| is_root(f) && says_why(f) && same(f, end))
             // A launcher's clock stands in front of the end that it reports; what its rank said of it may have no time at all.
             || is_launchers_word(end) && findings.iter().any(|f| is_root(f) && says_why(f) && names_one_of(f, end))
+            || is_wordless_abort(end) && findings.iter().any(|f| is_root(f) && says_why(f) && fails_before(f, end))
             || messengers().any(|m| chain(m).explains.iter().any(|e| e.rule == end.rule))
     };
     // What a machine reports without a time was printed before all that stands below it; when the wait began, only the watchdog says.

@@ -429,6 +429,13 @@ impl Session {
             went_on && (!f.machine || is_printed()) && is_past(f) && crate::rules::rule(f.rule).is_some_and(ends)
         };
         self.ledger.clear_where(now, "the job went on", survived);
+        // Nobody is late any more in a job that is over; what it hung in is still what there is to know of it.
+        let slowed = |f: &Finding| {
+            let is_over = job_of(f).is_some_and(|j| j.ended_at.is_some() && !j.archived);
+            let of_pace = crate::rules::rule(f.rule).is_some_and(|r| r.implies == Implies::Slow && r.life.linger.is_some());
+            is_over && of_pace && f.witness == Witness::Signals
+        };
+        self.ledger.clear_where(now, "the job ended", slowed);
         let forgotten = |f: &Finding| f.job.as_ref().is_some_and(|id| !jobs.contains_key(id));
         self.ledger.clear_where(now, "its job is gone", forgotten);
         self.ledger.forget_left_out(|job| !jobs.contains_key(job));
@@ -472,7 +479,7 @@ impl Session {
                 out.push((now, Event::State { job: Some(job.id.clone()), state, phase, area, summary }));
             }
             self.startups.entry(job.id.clone()).or_default().note(now, job, &verdict);
-            self.story.note(&job.id, &verdict);
+            self.story.note(now, &job.id, &verdict);
             self.verdicts.insert(job.id.clone(), verdict);
         }
         self.culprits = Culprits::of(self);

@@ -21,13 +21,24 @@ impl Story {
     const MOST: usize = 256;
 
     /// Takes the state of a job where it is another than before.
-    pub fn note(&mut self, job: &str, verdict: &Verdict) {
-        let before = self.0.iter().rev().find(|c| c.job == job);
-        if before.is_some_and(|b| (b.state, b.phase) == (verdict.state, verdict.phase)) {
+    pub fn note(&mut self, now: Stamp, job: &str, verdict: &Verdict) {
+        let is_same = |c: &Chapter| (c.state, c.phase) == (verdict.state, verdict.phase);
+        if self.of(job).next_back().is_some_and(is_same) {
             return;
         }
-        // A state may have begun some time before it is judged, but not before the one that it follows.
-        let since = before.map_or(verdict.since, |b| b.since.max(verdict.since));
+        if matches!(verdict.state, State::Stuck | State::Failed) {
+            // It has stood still since then: what milder states were said of the time after that was wrong.
+            let is_refuted = |c: &Chapter| c.job == job && c.since > verdict.since && c.state < State::Slow;
+            self.0.retain(|c| !is_refuted(c));
+            if self.of(job).next_back().is_some_and(is_same) {
+                return;
+            }
+        }
+        // A state may have begun some time before it is judged. One that comes back begins anew.
+        let since = match self.of(job).next_back() {
+            Some(before) if before.since >= verdict.since => now,
+            _ => verdict.since,
+        };
         if self.0.len() == Self::MOST {
             self.0.pop_front();
         }

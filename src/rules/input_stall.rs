@@ -164,11 +164,19 @@ fn stands(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     }
     let known: Vec<(u32, String, Confidence)> =
         ranks.iter().filter_map(|r| loader_words(r).map(|(words, confidence)| (r.rank, words, confidence))).collect();
-    let Some((_, words, _)) = known.first() else { return for_messages(job, look).or_else(|| unseen(job, look)) };
+    // What most of them wait in says more than what one has besides.
+    let said_by = |words: &str| known.iter().filter(|(_, other, _)| other == words).count();
+    let Some((_, words, _)) = known.iter().rev().max_by_key(|(_, words, _)| said_by(words)) else {
+        return for_messages(job, look).or_else(|| unseen(job, look));
+    };
     let all = known.len() == ranks.len();
     let who: Vec<u32> = known.iter().map(|(rank, ..)| *rank).collect();
     let named = if all { all_here(ranks.len(), "wait") } else { format!("{} {}", rank_words(&who), does(who.len(), "wait")) };
-    let mut found = RULE.finding(if all { "all".to_owned() } else { rank_words(&who) }, format!("{named} for input: {words}"), since);
+    let mut found = RULE.finding(
+        if all { "all".to_owned() } else { rank_words(&who) },
+        format!("{named} for input: {}", words.strip_prefix("it waits ").unwrap_or(words)),
+        since,
+    );
     found.job = Some(job.id.clone());
     found.confidence = known.iter().map(|(.., confidence)| *confidence).min().unwrap_or(Confidence::Possible);
     found.evidence = known.iter().take(8).map(|(rank, words, _)| Evidence::of("process", format!("rank {rank}: {words}"))).collect();

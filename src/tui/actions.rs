@@ -176,7 +176,7 @@ const OWN: &[Key] = &[
     key(Action::Faster, "faster", &[">"], Group::Time, "play a recording twice as fast"),
     key(Action::LongerAxis, "longer-axis", &["-"], Group::Time, "longer time axis"),
     key(Action::ShorterAxis, "shorter-axis", &["+", "="], Group::Time, "shorter time axis"),
-    main_key(Action::Copy, "copy", &["c"], Group::Program, "copy the suggested command", "copy command"),
+    main_key(Action::Copy, "copy", &["c"], Group::Program, "copy the next step that is suggested", "copy next step"),
     key(Action::Acknowledge, "acknowledge", &["a"], Group::Program, "acknowledge the selected finding: it stands below the others"),
     key(Action::Mute, "mute", &["A"], Group::Program, "mute the rule of the selected finding while nccl-top runs"),
     main_key(Action::Stack, "stack", &["x"], Group::Program, "show the culprit's stack (runs py-spy, asks first)", "stack"),

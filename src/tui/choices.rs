@@ -15,6 +15,7 @@ use super::options::Row;
 use super::panes::{Ctx, PANES};
 use super::theme::Theme;
 use super::view;
+use crate::base::severity::Severity;
 use crate::base::time::{Stamp, Zone};
 use crate::diagnosis::session::Session;
 use crate::diagnosis::verdict::Verdict;
@@ -222,7 +223,9 @@ impl Ui {
         if self.has_chosen || self.zoom.is_some() {
             return self.focus;
         }
-        let is_told = self.main_job(session).is_some_and(|(_, verdict)| verdict.because.is_some());
+        let is_told = self.main_job(session).is_some_and(|(job, verdict)| {
+            verdict.because.is_some() || session.named(job).is_some_and(|finding| finding.severity >= Severity::Error)
+        });
         view::pane_index(if is_told { "findings" } else { "log" })
     }
 

@@ -20,6 +20,7 @@ use super::layout::Want;
 use super::theme::Theme;
 use super::widgets::spark::Axis;
 use crate::base::severity::Severity;
+use crate::base::time::Stamp;
 use crate::base::words::wrap;
 use crate::diagnosis::culprits::Culprits;
 use crate::diagnosis::session::Session;
@@ -141,8 +142,26 @@ impl<'a> Ctx<'a> {
     /// From when the first thing was seen, as far as it is shown.
     pub fn time_axis(&self, cells: usize) -> TimeAxis {
         let model = &self.session.model;
-        let axis = if matches!(self.ui.mode, Mode::Replay { .. }) { TimeAxis::of_recording } else { TimeAxis::new };
-        axis(model.started.unwrap_or(model.now), model.now, self.ui.window, cells)
+        self.axis_from(model.started.unwrap_or(model.now), cells)
+    }
+
+    /// The same for what the job did that the screen is of. Where several run, it begins with that job.
+    pub fn job_axis(&self, cells: usize) -> TimeAxis {
+        let model = &self.session.model;
+        let started = model.started.unwrap_or(model.now);
+        let began = self.main_job().filter(|_| model.jobs.len() > 1).and_then(|(job, _)| self.began_at(job));
+        self.axis_from(began.map_or(started, |began| began.max(started)), cells)
+    }
+
+    fn axis_from(&self, since: Stamp, cells: usize) -> TimeAxis {
+        let axis = if matches!(self.ui.mode, Mode::Replay { .. }) { TimeAxis::of_recording } else { TimeAxis::of_live };
+        axis(since, self.session.model.now, self.ui.window, cells)
+    }
+
+    /// When a job began. Where nothing tells when its processes did, that is when it was first judged.
+    pub fn began_at(&self, job: &str) -> Option<Stamp> {
+        let known = self.session.model.jobs.get(job)?;
+        self.session.model.began_at(known).or_else(|| self.session.story.of(job).next().map(|chapter| chapter.since))
     }
 
     /// Whom the verdicts name.

@@ -320,7 +320,7 @@ fn mode_words(session: &Session, ui: &Ui, theme: &Theme) -> (String, Style) {
     }
 }
 
-/// The command to copy: of the selected finding where findings are looked at, else the one that stands on top, else of any finding.
+/// The next step to copy, a command where there is one: of the selected finding where findings are looked at, else the one that stands on top, else of any finding.
 pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     let first = |finding: &Finding| crate::diagnosis::remedies::first(&session.model, finding);
     let selected = || first(&super::panes::selected_finding(session, ui)?);
@@ -329,7 +329,8 @@ pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     let mut jobs: Vec<&String> = session.verdicts.keys().filter(|id| is_shown(id)).collect();
     jobs.sort_by_cached_key(|id| Reverse(session.weight_of(id)));
     let on_top = || jobs.iter().find_map(|id| first(session.named(id)?));
-    let any = || first(session.ledger.first_open(|f| f.next.is_some() && f.job.as_deref().is_none_or(is_shown))?);
+    let any =
+        || first(session.ledger.first_open(|f| f.severity > Severity::Info && f.next.is_some() && f.job.as_deref().is_none_or(is_shown))?);
     selected().or_else(on_top).or_else(any)
 }
 
@@ -508,10 +509,8 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
     if lines.is_empty() {
         lines.push(Line::from(vec![Span::styled(" ○ IDLE  ", theme.text), Span::styled("no job on this node yet", theme.dim)]));
         if area.height >= 20 && width >= 80 {
-            lines.push(Line::styled(
-                "   It is found by itself when it starts. `nccl-top doctor` checks this host, `nccl-top demo` shows a job.",
-                theme.dim,
-            ));
+            let hint = "It is found by itself when it starts. `nccl-top doctor` checks this host, `nccl-top demo` shows a job.";
+            lines.extend(wrap(hint, width - 4).into_iter().map(|part| Line::styled(format!("   {part}"), theme.dim)));
         }
     }
     lines
@@ -603,7 +602,9 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
         offer(Action::Open, word(Action::Open));
         offer(Action::Pause, word(Action::Pause));
     } else {
-        offer(Action::Copy, word(Action::Copy));
+        if command(session, ui).is_some() {
+            offer(Action::Copy, word(Action::Copy));
+        }
         if ui.zoom.is_some() && ui.target() == pane_index("findings") {
             // It is offered there all the same, and says why not.
             offer(Action::Acknowledge, "acknowledge");

@@ -303,7 +303,14 @@ fn the_overview_of_each_world_says_what_matters() {
         (80, &["   ■ loss-not-finite  11 s", "the loss is NaN at step 760", "   next: stop the run and go back to the last checkpoint"]),
         (80, &[" ■ FAILED 11 s", "job 4757: terminated from outside by SIGKILL"]),
         (80, &["Training of job 4892", " # job ", " 0 5037 ", " 3 4892 ", "11:03:01 4892 ", " to 1086 | loss nan"]),
-        (120, &["NCCL bring-up of job 4892, 3 communicators", "comm a8903e10  job 4892  2 ranks", "job 4757: rank 1 (GPU 1, pid 4778)"]),
+        (
+            120,
+            &[
+                "NCCL bring-up of job 4892, 3 communicators",
+                "comm a8903e10  job 4892  2 ranks",
+                "job 4757: terminated from outside by SIGKILL",
+            ],
+        ),
     ];
     let no_gpu: &[Shown] = &[
         (80, &["nccl-top login-2 · job train.log", " ● TRAINING  step 1,244/50,000", "ETA 17 h 44 m", "step 1,244/50,000 2.5 %"]),
@@ -391,7 +398,7 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
                     &[
                         "■     18 s  hang-rank-absent  rank 3 (GPU 3, pid 1453)",
                         "     what  rank 3",
-                        "     rule  hang-rank-absent · critical · root · certain",
+                        "     rule  hang-rank-absent · critical · root cause · certain",
                     ],
                 ),
                 (

@@ -882,7 +882,7 @@ fn the_mouse_does_what_the_help_says() {
     s.wait_until("scrolled", |s| !has(s, "everything at once"));
     click(&mut s, (9, 9));
     s.wait_until("no help", |s| !has(s, " Help"));
-    let at = place(&s, "copy command");
+    let at = place(&s, "copy next step");
     click(&mut s, at);
     s.wait_until("the command", |s| has(s, "Sent to the clipboard"));
     s.press("1", "no popup", |s| !has(s, "clipboard"));

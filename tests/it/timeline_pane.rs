@@ -113,7 +113,7 @@ proptest! {
         let window = Duration::from_secs(window);
         let theme = Theme::load("colorblind", Depth::Indexed).unwrap();
         let labels = timeline::labels(width);
-        let axis = TimeAxis::new(session.model.started.unwrap(), session.model.now, window, usize::from(width - labels));
+        let axis = TimeAxis::of_live(session.model.started.unwrap(), session.model.now, window, usize::from(width - labels));
         let buf = drawn(session, window, (width, height), &theme);
         let strips = strips(&buf, labels);
         prop_assert_eq!(strips.len(), session.model.gpus.len());

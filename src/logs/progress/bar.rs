@@ -308,6 +308,7 @@ impl Bar<'_> {
             Dialect::Tqdm
         };
         let mut step = Step { dialect, ..Step::default() };
+        // A name that counts the steps of the run stands before a bar that counts those of the epoch.
         self.named_values().unwrap_or_default().fill(&mut step);
         let found = field_names::read(self.post);
         // A large one is rounded to two digits; the bar's own count is exact while it is the same.
@@ -315,7 +316,7 @@ impl Bar<'_> {
         let of_run = found.step_of_run().map(|g| if g >= 1000 && near(g) { self.n } else { g });
         step.step = step.step.or(of_run).or(Some(self.n));
         // Of the epoch, not of the training.
-        step.total_steps = self.total.filter(|_| of_run.is_none());
+        step.total_steps = self.total.filter(|total| of_run.is_none() && step.step.is_none_or(|step| step <= *total));
         let epoch = self.name.split_once("poch").and_then(|(_, t)| scan::number(t.trim_start_matches([' ', ':', '['])));
         step.epoch = step.epoch.or(epoch.map(|(v, _)| v));
         found.fill(&mut step);

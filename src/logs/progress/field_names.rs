@@ -298,8 +298,15 @@ pub fn line(line: &Line<'_>, counts: bool) -> Option<Step> {
     if step.loss == Some(0.0) && text.to_ascii_lowercase().matches("loss").count() > 1 {
         step.loss = None;
     }
+    // The mean of nothing is no number, and the line says that it was a mean of nothing.
+    if step.loss.is_some_and(|loss| !loss.is_finite()) && OF_NOTHING.iter().any(|words| text.contains(words)) {
+        step.loss = None;
+    }
     is_step.then_some(step)
 }
+
+/// What a line says of a batch in which nothing is learnt from.
+const OF_NOTHING: [&str; 5] = ["fully masked", "all masked", "contributes nothing", "no target tokens", "no valid tokens"];
 
 /// `   12 len=4096  loss=9.918`, `5 | train/loss 1.33`: a column of numbers in front. One without blanks before it or a bar behind may be a
 /// rank.

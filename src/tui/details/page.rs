@@ -20,6 +20,9 @@ use unicode_width::UnicodeWidthStr;
 const CHART: u16 = 5;
 /// Columns of the labels of facts.
 const LABEL: usize = 13;
+/// Columns in which pairs begin, and cells between two of them.
+const COLUMN: usize = 20;
+const GAP: usize = 2;
 
 /// Facts as pairs of a label and what is known.
 pub type Facts = Vec<(&'static str, Option<String>)>;
@@ -71,21 +74,25 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Pairs one after the other, as many in a line as fit.
+    /// Pairs in columns that stand below each other, as many in a line as fit; a long one takes several columns.
     pub fn facts(&mut self, facts: &Facts) {
         let theme = self.ctx.theme;
         let mut line = Line::default();
         for (label, value) in facts {
             let value = value.as_deref().map_or("–".into(), |value| clean(value).into_owned());
             let wide = label.width() + 1 + value.width();
-            if line.width() > 0 && line.width() + 3 + wide > self.width {
+            let column = match line.width() {
+                0 => 0,
+                taken => (taken + GAP).next_multiple_of(COLUMN),
+            };
+            if column > 0 && column + wide > self.width {
                 self.put(std::mem::take(&mut line));
             }
             if wide > self.width {
                 self.fact(label, &value, theme.text);
                 continue;
             }
-            let gap = if line.width() > 0 { "   " } else { "" };
+            let gap = " ".repeat(if line.width() > 0 { column - line.width() } else { 0 });
             line.spans.extend([Span::styled(format!("{gap}{label} "), theme.dim), Span::styled(value, theme.text)]);
         }
         if line.width() > 0 {

@@ -290,13 +290,22 @@ fn of_culprit(ctx: &Ctx, f: &Finding) -> Vec<Said> {
 /// A label, the text behind it, and how it looks.
 pub type Said = (&'static str, String, Style);
 
+fn role_words(role: Role) -> &'static str {
+    match role {
+        Role::Root => "root cause",
+        Role::Cascade => "a consequence",
+        Role::Teardown => "the job is taken down",
+        Role::Context => "context",
+    }
+}
+
 /// What stands above the evidence of a finding, and what below it.
 pub fn facts(ctx: &Ctx, f: &Finding) -> (Vec<Said>, Vec<Said>) {
     let theme = ctx.theme;
     let zone = ctx.ui.zone;
     let severity = if f.severity >= Severity::Warning { theme.severity(f.severity) } else { theme.text };
     let mut above = vec![("what", f.summary.clone(), severity)];
-    let mut kind = format!("{} · {} · {} · {}", f.rule, f.severity.as_str(), f.role.as_str(), f.confidence.as_str());
+    let mut kind = format!("{} · {} · {} · {}", f.rule, f.severity.as_str(), role_words(f.role), f.confidence.as_str());
     if let Some(signature) = f.signature {
         kind.push_str(&format!(" · {signature}"));
     }

@@ -180,10 +180,11 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         return;
     }
     let plot = Rect { x: area.x + labels, width: area.width - labels, ..area };
-    let axis = ctx.time_axis(usize::from(plot.width));
+    let axis = ctx.job_axis(usize::from(plot.width));
     let plan = plan(most(ctx), first(ctx), area.height);
     let all = lanes::lanes(ctx, &axis);
     let lanes = lanes::fold(all, usize::from(plan[Part::Lanes as usize]));
+    let placed = placed(ctx, &axis);
     let mut y = area.y;
     for part in PARTS {
         let rows = plan[part as usize];
@@ -201,10 +202,10 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
             Part::Lanes => lanes::draw(ctx, &lanes, place, labels, buf),
             Part::Links => links(ctx, &axis, place, plot, buf),
             Part::Nics => traffic(ctx, &axis, place, plot, buf),
-            Part::Legend => legend(ctx, &axis, &lanes, plot, buf),
+            Part::Legend => legend(ctx, &lanes, &placed, plot, buf),
         }
     }
-    marks(ctx, &axis, Rect { height: y - area.y, ..plot }, plan, buf);
+    marks(ctx, &axis, &placed, Rect { height: y - area.y, ..plot }, plan, buf);
     // The line of a mark does not strike through words.
     let above = plan[..Part::Step as usize].iter().sum::<u16>();
     silence(ctx, &axis, Rect { y: area.y + above, height: plan[Part::Step as usize], ..plot }, buf);
@@ -264,7 +265,7 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
         && plot.height > 1
     {
         let y = plot.y + line;
-        let begun = ctx.session.model.started.and_then(|started| axis.cell(started)).unwrap_or(0);
+        let begun = lanes::cells_of(ctx, id, axis).start;
         for x in plot.x + begun as u16..=plot.x + axis.newest() as u16 {
             put_blank(buf, x, y, '┄', ctx.theme.border);
         }
@@ -358,8 +359,17 @@ fn answered(axis: &TimeAxis, gpu: &Gpu, trend: &Trend, hold: Duration) -> Vec<Op
 }
 
 fn links(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buffer) {
-    // Of the GPUs whose strips stand above: those of another job send for that.
+    // Of the GPUs whose strips stand above, as long as they were this job's: those of another job send for that.
     let gpus = lanes::gpus(ctx);
+    let its = ctx.main_job().map(|(job, _)| lanes::cells_of(ctx, job, axis));
+    let answered = |axis: &TimeAxis, gpu: &Gpu, trend: &Trend, hold: Duration| {
+        let mut values = answered(axis, gpu, trend, hold);
+        if let Some(its) = &its {
+            let is_its = |half: usize| its.contains(&(half / 2));
+            values.iter_mut().enumerate().filter(|(half, _)| !is_its(*half)).for_each(|(_, value)| *value = None);
+        }
+        values
+    };
     let hold = if gpus.iter().any(|g| g.gpm().is_some()) { GPM_HOLDS } else { COUNTERS_HOLD };
     if plot.height < 2 {
         let mut values = vec![None; axis.cells * 2];
@@ -423,7 +433,7 @@ fn filled(ctx: &Ctx, values: &[Option<f32>], name: &str, word: fn(f64) -> String
 }
 
 /// What the signs of the lanes mean, those that are there.
-fn legend(ctx: &Ctx, axis: &TimeAxis, lanes: &[Lane], plot: Rect, buf: &mut Buffer) {
+fn legend(ctx: &Ctx, lanes: &[Lane], placed: &[(usize, Mark)], plot: Rect, buf: &mut Buffer) {
     let mut x = plot.x;
     let mut put = |sign: &str, word: &str, style: Style| {
         let text = format!(" {word}   ");
@@ -437,7 +447,7 @@ fn legend(ctx: &Ctx, axis: &TimeAxis, lanes: &[Lane], plot: Rect, buf: &mut Buff
     {
         put(&did.sign(100.0).to_string(), did.word(), did.style(ctx.theme));
     }
-    if ctx.session.model.logbook.newest_alarms().next().is_some_and(|line| line.at >= axis.from) {
+    if placed.iter().any(|(_, mark)| mark.words == WARN) {
         put(WARN, "WARN line", ctx.theme.look);
     }
 }
@@ -518,13 +528,18 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
     marks
 }
 
-/// Marks on the axis, and lines below those that part two states.
-fn marks(ctx: &Ctx, axis: &TimeAxis, plot: Rect, plan: [u16; 7], buf: &mut Buffer) {
+/// The marks that are shown, each with its cell, the newest first.
+fn placed(ctx: &Ctx, axis: &TimeAxis) -> Vec<(usize, Mark)> {
     let mut placed: Vec<(usize, Mark)> = happened(ctx, axis).into_iter().filter_map(|m| Some((axis.cell(m.at)?, m))).collect();
     // Of several in one cell, that which parts two states stays, then a finding, then a line of the log.
     placed.sort_by_key(|(cell, mark)| (*cell, mark.line, mark.words.len(), mark.at));
     placed.reverse();
     placed.dedup_by_key(|(cell, _)| *cell);
+    placed
+}
+
+/// Marks on the axis, and lines below those that part two states.
+fn marks(ctx: &Ctx, axis: &TimeAxis, placed: &[(usize, Mark)], plot: Rect, plan: [u16; 7], buf: &mut Buffer) {
     let head = plan[Part::Axis as usize];
     let lanes = plan[..=Part::Lanes as usize].iter().sum::<u16>();
     let legend = plan[Part::Legend as usize];
@@ -556,7 +571,7 @@ fn marks(ctx: &Ctx, axis: &TimeAxis, plot: Rect, plan: [u16; 7], buf: &mut Buffe
             buf.put(plot.x + cell as u16, plot.y, time, usize::from(plot.width) - cell, ctx.theme.dim);
         }
     }
-    for (cell, mark) in &placed {
+    for (cell, mark) in placed {
         let x = plot.x + *cell as u16;
         if !mark.line {
             continue;

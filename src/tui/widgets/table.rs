@@ -247,7 +247,11 @@ pub fn draw<R>(
     let sorted_by = columns.iter().filter(|c| c.can_sort()).nth(ctx.list().sort.wrapping_sub(1)).map(|c| c.head);
     for (column, x, width) in &chosen {
         let head = match (&column.content, sorted_by == Some(column.head)) {
-            (Content::Spark(_), _) => ctx.axis_words(),
+            (Content::Spark(_), _) => {
+                let words = ctx.axis_words();
+                let short = words.strip_prefix("last ").filter(|_| words.width() > usize::from(column.words(*width)));
+                short.map_or(words.clone(), str::to_owned)
+            }
             (_, true) => format!("{}{}", column.head, if ctx.list().reverse { "▲" } else { "▼" }),
             _ => column.head.to_owned(),
         };

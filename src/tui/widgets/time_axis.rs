@@ -21,12 +21,12 @@ pub struct TimeAxis {
 }
 
 /// Milliseconds of one cell.
-const STEPS_MS: [u64; 21] = [
-    250, 333, 500, 667, 1_000, 1_333, 1_667, 2_000, 2_500, 3_000, 4_000, 5_000, 7_500, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000,
-    90_000, 120_000,
+const STEPS_MS: [u64; 26] = [
+    250, 333, 400, 500, 667, 800, 1_000, 1_167, 1_333, 1_500, 1_667, 1_833, 2_000, 2_500, 3_000, 4_000, 5_000, 7_500, 10_000, 15_000,
+    20_000, 30_000, 45_000, 60_000, 90_000, 120_000,
 ];
 /// Seconds of a recording that is younger than its window.
-const SPANS: [u64; 6] = [20, 30, 45, 60, 90, 120];
+const SPANS: [u64; 12] = [20, 25, 30, 37, 45, 52, 60, 70, 80, 90, 105, 120];
 /// Seconds between two times that are written.
 const TICKS: [u64; 13] = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400];
 /// The axis moves by this share of its cells.
@@ -47,6 +47,14 @@ impl TimeAxis {
         let jump = ns * (cells / JUMP).max(2) as i64;
         let jumps = over.saturating_add(jump - 1) / jump;
         TimeAxis { from: Stamp(first.saturating_add(jumps.saturating_mul(jump))), step, cells, now }
+    }
+
+    /// The same for what is watched live: it shows a quarter of the window until that is full, then half of it, so that the first minutes are
+    /// not drawn in a corner. All is drawn anew only twice.
+    pub fn of_live(since: Stamp, now: Stamp, window: Duration, cells: usize) -> TimeAxis {
+        let lasted = now.since(since);
+        let window = [4, 2].into_iter().map(|part| window / part).find(|part| *part > lasted).unwrap_or(window);
+        TimeAxis::new(since, now, window, cells)
     }
 
     /// The same for a recording, which is looked at more than it is waited for: what is newest stands near the right edge from the start. It

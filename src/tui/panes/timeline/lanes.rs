@@ -17,6 +17,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 /// What a cell shows.
@@ -35,7 +36,7 @@ pub(super) enum Did {
     Idle,
     Lost,
     Unknown,
-    /// Before the first thing was seen.
+    /// Before the first thing was seen, or when the job was not there.
     Before,
 }
 
@@ -59,7 +60,7 @@ impl Did {
         match self {
             Did::Working => "working",
             Did::Late => "late",
-            Did::Awaiting => "waits for it",
+            Did::Awaiting => "waits for the late rank",
             Did::Communicating => TRANSFER,
             Did::Waiting => "waiting",
             Did::Absent => "missing from the collective",
@@ -184,21 +185,37 @@ pub(super) fn count(ctx: &Ctx) -> usize {
     }
 }
 
+/// The first cell of which something was seen.
+fn seen(ctx: &Ctx, axis: &TimeAxis) -> usize {
+    ctx.session.model.started.and_then(|started| axis.cell(started)).unwrap_or(0)
+}
+
+/// The cells that are of a job: from its start to its end where there are several.
+pub(super) fn cells_of(ctx: &Ctx, job: &str, axis: &TimeAxis) -> Range<usize> {
+    let jobs = &ctx.session.model.jobs;
+    let (seen, shown) = (seen(ctx, axis), axis.newest() + 1);
+    let Some(known) = jobs.get(job).filter(|_| jobs.len() > 1) else { return seen..shown.max(seen) };
+    let from = ctx.began_at(job).and_then(|began| axis.cell(began)).unwrap_or(0).max(seen);
+    let to = match known.ended_at {
+        Some(ended) if ended < axis.from => 0,
+        Some(ended) => axis.cell(ended).map_or(shown, |last| last + 1),
+        None => shown,
+    };
+    from..to.max(from)
+}
+
 /// One lane for each GPU, in their order.
 pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
-    let model = &ctx.session.model;
     let owners = owners(ctx);
     let main = ctx.main_job().map(|(id, _)| id);
     let shown_gpus = shown_of(ctx, &owners);
     let shown = axis.newest() + 1;
-    let begun = model.started.and_then(|started| axis.cell(started)).unwrap_or(0);
     let mut by_job: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
     let mut lanes = Vec::with_capacity(shown_gpus.len());
     for (at, gpu) in shown_gpus.into_iter().enumerate() {
         let owner = owners.get(&gpu.index);
-        // What an earlier job did on the same GPU is not of this one.
-        let began = owner.filter(|_| model.jobs.len() > 1).and_then(|(job, _)| model.began_at(model.jobs.get(*job)?));
-        let begun = begun.max(began.and_then(|began| axis.cell(began)).unwrap_or(0));
+        // What an earlier or a later job did on the same GPU is not of this one.
+        let its = owner.map_or(seen(ctx, axis)..shown, |(job, _)| cells_of(ctx, job, axis));
         by_job.entry(owner.map(|(job, _)| *job).or(main)).or_default().push(at);
         let deeds = gpu.deeds.columns(axis.from, axis.step, shown, gpu.holds());
         let busy = axis.values(&gpu.util_trend, 1, gpu.holds());
@@ -218,7 +235,12 @@ pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
             gpu: Some(gpu.index),
             count: 1,
             culprit: ctx.culprits().gpu(gpu.index),
-            cells: deeds.into_iter().zip(busy).enumerate().map(|(i, did)| if i < begun { (Did::Before, 0.0) } else { cell(did) }).collect(),
+            cells: deeds
+                .into_iter()
+                .zip(busy)
+                .enumerate()
+                .map(|(i, did)| if its.contains(&i) { cell(did) } else { (Did::Before, 0.0) })
+                .collect(),
         });
     }
     for (job, members) in by_job {
@@ -276,7 +298,11 @@ fn mark_late(lanes: &mut [Lane], members: &[usize], axis: &TimeAxis) {
     let sums: Vec<(usize, Vec<f32>)> = members.iter().map(|m| (*m, sums(m))).collect();
     let mut late = Vec::new();
     for i in 0..shown {
-        let around = i.saturating_sub(half)..(i + half + 1).min(shown);
+        // What is drawn stays: where it is not known yet what follows, nothing is said.
+        if i + half >= shown {
+            break;
+        }
+        let around = i.saturating_sub(half)..i + half + 1;
         let busy = |sums: &[f32]| (sums[around.end] - sums[around.start]) / around.len() as f32;
         let (mut own, mut least, mut next) = (f32::INFINITY, members[0], f32::INFINITY);
         for (member, sums) in &sums {
