@@ -16,6 +16,7 @@ use crate::model::progress::Progress;
 use crate::model::signals::{Look, RAS_OLD, RankLook};
 use crate::rules::area::Area;
 use crate::rules::findings::{Finding, Ledger};
+use crate::rules::python_exception::ended_a_thread;
 use crate::rules::{Implies, rule};
 use serde::Serialize;
 use std::time::Duration;
@@ -86,6 +87,9 @@ pub struct Verdict {
 /// A job of which nothing else is seen has not saved a `metrics.csv` for this long.
 const SAVES: Duration = Duration::from_secs(600);
 
+/// Steps are seen within this time where only a thread of a process has ended.
+const GOES_ON: Duration = Duration::from_secs(10);
+
 /// What the evidence makes of a job at this moment; `before` carries when the state began.
 /// `cause` is the number of the finding that the others of the job follow from.
 pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u64>, before: Option<&Verdict>) -> Verdict {
@@ -114,8 +118,9 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     };
     // Kernel and driver are read once a second: what a program says of the same fault may come a moment earlier.
     let told_at = |f: &Finding| f.opened_at.minus(if f.machine { Duration::from_secs(5) } else { Duration::ZERO });
-    let failed =
-        implied(Implies::Failed).filter(|f| f.severity >= Severity::Error && !goes_on(model, f, look)).min_by_key(|f| (f.role, told_at(f)));
+    let may_go_on = |f: &Finding| job.ended_at.is_none() && ended_a_thread(f) && now.since(f.opened_at) < GOES_ON;
+    let fails = |f: &&Finding| f.severity >= Severity::Error && !may_go_on(f) && !goes_on(model, f, look);
+    let failed = implied(Implies::Failed).filter(fails).min_by_key(|f| (f.role, told_at(f)));
     if let Some(f) = failed.filter(|f| f.role == Role::Root) {
         return because(State::Failed, f);
     }

@@ -503,6 +503,8 @@ pub struct Exception {
     pub is_because: bool,
     /// A data loader raised it, or handed it up.
     pub in_loader: bool,
+    /// It ended a thread that the program had started (`threading.py`); the process may go on.
+    pub in_thread: bool,
     /// A consequence of another process's end (`ChildFailedError`, `SignalException`, connection resets, `ncclRemoteError`).
     pub victim: bool,
 }

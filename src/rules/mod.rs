@@ -57,7 +57,7 @@ mod nvlink_errors;
 mod pcie_degraded;
 mod port_below_line_rate;
 mod ports;
-mod python_exception;
+pub mod python_exception;
 mod rail_imbalance;
 mod rank_exited;
 mod rank_oom_killed;

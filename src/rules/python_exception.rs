@@ -74,7 +74,15 @@ fn raised_words(exception: &Exception, source: Option<&String>) -> String {
     };
     // An assertion without words is its source.
     let source = source.filter(|_| exception.assertion.is_none()).map_or(String::new(), |source| format!(": `{source}`"));
-    format!("{at}{from}{source}{loader}{after}")
+    let thread = if exception.in_thread { ", in a thread that it ended; its process may go on" } else { "" };
+    format!("{at}{from}{source}{loader}{thread}{after}")
+}
+
+const OF_A_THREAD: &str = "thread";
+
+/// It ended a thread: whether the job has failed, the next seconds say.
+pub fn ended_a_thread(f: &Finding) -> bool {
+    f.rule == RULE.id && f.subject == OF_A_THREAD
 }
 
 /// The program's own frame; where only a library's are known, what that library was given.
@@ -117,6 +125,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let subject = match entry.filter(follows) {
         _ if exception.victim => "victim",
         Some(_) => "messenger",
+        None if exception.in_thread => OF_A_THREAD,
         None => "first",
     };
     let mut found = ctx.found(

@@ -510,10 +510,10 @@ impl Open {
         }
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
-            let Frames { last: place, own, in_loader, assertion, .. } = *frames;
+            let Frames { last: place, own, in_loader, in_thread, assertion, .. } = *frames;
             let assertion = assertion.filter(|_| message.is_empty() && class.ends_with("AssertionError"));
             let called_from = own.filter(|own| Some(own) != place.as_ref());
-            What::Exception(Exception { class, message, assertion, place, called_from, after, is_because, in_loader, victim })
+            What::Exception(Exception { class, message, assertion, place, called_from, after, is_because, in_loader, in_thread, victim })
         });
         Some(TextEvent { origin: self.origin.clone(), what, said_at: Some(*said_at) })
     }
@@ -527,7 +527,7 @@ impl Open {
         }
         let (raised_at, source) = self.frames.where_raised();
         let calls = self.frames.calls.words();
-        let Frames { last, own, in_loader, doing, raises, .. } = self.frames;
+        let Frames { last, own, in_loader, in_thread, doing, raises, .. } = self.frames;
         let (class, message) = raises.unwrap_or_default();
         let text = last.clone().filter(|_| at_end)?;
         let of_launcher = LAUNCHER_FILES.iter().any(|file| text.contains(file));
@@ -540,6 +540,7 @@ impl Open {
             called_from,
             after: self.after,
             in_loader,
+            in_thread,
             victim: of_launcher,
             ..Exception::default()
         };
@@ -584,6 +585,8 @@ struct Frames {
     own: Option<String>,
     /// One is of PyTorch's data loader.
     in_loader: bool,
+    /// The first is where a thread begins.
+    in_thread: bool,
     doing: Doing,
     calls: Calls,
     /// The source of these two.
@@ -631,6 +634,7 @@ impl Frames {
     fn add(&mut self, tail: &str) {
         (self.assertion, self.raises) = (None, None);
         self.in_loader |= tail.contains("/torch/utils/data/");
+        self.in_thread |= self.last.is_none() && tail.contains("/threading.py\"") && tail.contains("_bootstrap");
         self.doing.add(tail);
         self.calls.add(tail);
         let frame = || clean::clip(&format!("File \"{tail}"), 300).into_owned();
