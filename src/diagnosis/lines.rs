@@ -276,6 +276,16 @@ fn is_of_the_same(hint: &Finding, f: &Finding) -> bool {
     is_same_card && hint.hosts == f.hosts && path(hint) == path(f) && apart <= AT_ONCE
 }
 
+/// Both are events of the one object that `kubectl describe` was asked for, and the second came later: the table does not name it in its lines.
+fn stands_below_in_events(hint: &Finding, f: &Finding) -> bool {
+    let event = |f: &Finding, kind: &str| {
+        let proof = f.evidence.first().filter(|proof| proof.text.trim_start().starts_with(kind))?;
+        Some((proof.path.clone(), proof.line?))
+    };
+    let (good, bad) = (event(hint, "Normal "), event(f, "Warning "));
+    hint.part == Some(Part::Harmless) && good.zip(bad).is_some_and(|((path, line), (of, before))| path == of && line > before)
+}
+
 /// What other lines tell of a finding is not said more often.
 const MOST_HINTS: usize = 4;
 
@@ -322,7 +332,13 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         let of_it = |(entry, hint): &&(&Signature, Finding)| {
             f.signature.is_some_and(|s| entry.hints.contains(&s)) && (!entry.hint.is_empty() || is_of_the_same(hint, f))
         };
-        for (entry, hint) in hints.iter().filter(of_it).take(MOST_HINTS) {
+        let of_it: Vec<_> = hints.iter().filter(of_it).take(MOST_HINTS).collect();
+        for (entry, hint) in of_it {
+            if stands_below_in_events(hint, f) {
+                f.severity = Severity::Info;
+                notes.push(format!("it was so for a while: {}", hint.summary));
+                continue;
+            }
             notes.push(if entry.hint.is_empty() { hint.summary.clone() } else { entry.hint.to_owned() });
         }
         if recovered.iter().any(|(subject, count, entry)| {

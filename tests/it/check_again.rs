@@ -337,7 +337,10 @@ fn a_pod_that_has_got_its_node_is_told_beside_one_that_waits() {
         "  Warning  FailedScheduling  2m (x2 over 7m)  default-scheduler  0/2 nodes are available: 2 Insufficient nvidia.com/gpu.\n";
     holds(waits, &["WARN", "k8s-unschedulable"]);
     let found = format!("{waits}  Normal   Scheduled   19s   default-scheduler   Successfully assigned llm/worker-1 to gpu-node-4\n");
-    holds(&found, &["WARN", "a pod was given a node, too", "pod llm/worker-1 has got its node, gpu-node-4"]);
+    // These are the events of one pod.
+    holds(&found, &["OK", "it was so for a while: pod llm/worker-1 has got its node, gpu-node-4"]);
+    let of_all = found.replace("  Warning ", "2m  Warning ").replace("  Normal ", "19s  Normal ");
+    holds(&of_all, &["WARN", "a pod was given a node, too", "pod llm/worker-1 has got its node, gpu-node-4"]);
 }
 
 #[test]

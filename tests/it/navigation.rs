@@ -448,18 +448,18 @@ fn help_uses_the_width_and_can_be_searched() {
 
 #[test]
 fn what_is_acknowledged_or_muted_stands_below_and_is_remembered() {
-    let mut s = Still::of(worlds::two_jobs(), (120, 40));
+    let mut s = Still::of(worlds::recorded("oom", 600), (120, 40));
     s.press("6");
     let names = s.names();
-    assert!(names[0].starts_with("loss-not-finite/") && names[1].starts_with("straggler/"), "{names:?}");
+    assert!(names[0].starts_with("cuda-oom/") && names[1].starts_with("rank-exited/"), "{names:?}");
     s.press("a");
     assert!(
-        s.names()[0].starts_with("straggler/") && s.shows("acknowledged: ") && s.shows("2 open (1 acknowledged or muted)"),
+        s.names()[0].starts_with("rank-exited/") && s.shows("acknowledged: ") && s.shows("2 open (1 acknowledged or muted)"),
         "{}",
         s.text()
     );
     s.press("gA");
-    assert!(s.ui.muted.contains("straggler") && s.shows("muted: ") && s.shows("(2 acknowledged or muted)"), "{}", s.text());
+    assert!(s.ui.muted.contains("rank-exited") && s.shows("muted: ") && s.shows("(2 acknowledged or muted)"), "{}", s.text());
     // Nothing is hidden, and both can be taken back.
     assert_eq!(s.names().len(), names.len());
     let (muted, noted) = (names[1].clone(), names[0].clone());

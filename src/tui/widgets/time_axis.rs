@@ -49,12 +49,11 @@ impl TimeAxis {
         TimeAxis { from: Stamp(first.saturating_add(jumps.saturating_mul(jump))), step, cells, now }
     }
 
-    /// The same for what is watched live: it shows a quarter of the window until that is full, then half of it, so that the first minutes are
-    /// not drawn in a corner. All is drawn anew only twice.
+    /// The same for what is watched live: it shows half of the window until that is full, so that the first minute is not drawn in a corner.
+    /// All is drawn anew only once, and a screen far away is sent less than by shorter cells.
     pub fn of_live(since: Stamp, now: Stamp, window: Duration, cells: usize) -> TimeAxis {
-        let lasted = now.since(since);
-        let window = [4, 2].into_iter().map(|part| window / part).find(|part| *part > lasted).unwrap_or(window);
-        TimeAxis::new(since, now, window, cells)
+        let half = window / 2;
+        TimeAxis::new(since, now, if now.since(since) < half { half } else { window }, cells)
     }
 
     /// The same for a recording, which is looked at more than it is waited for: what is newest stands near the right edge from the start. It

@@ -68,7 +68,8 @@ worlds! {
     busy_log: make_busy_log;
 }
 
-fn recorded(name: &str, seconds: u64) -> Session {
+/// What a recording shows after so many seconds.
+pub fn recorded(name: &str, seconds: u64) -> Session {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/tapes/{name}.jsonl.gz"));
     let mut reader = Reader::open(&path).expect("the recording");
     let mut session = reader.header().session();
