@@ -336,7 +336,11 @@ pub fn complete(model: &Model, job: &str, question: Option<&str>, findings: &mut
         for (entry, hint) in of_it {
             if stands_below_in_events(hint, f) {
                 f.severity = Severity::Info;
-                notes.push(format!("it was so for a while: {}", hint.summary));
+                let told = format!("; it was so for a while: {}", hint.summary);
+                // A finding is told again each time that its log is judged.
+                if !f.summary.ends_with(&told) {
+                    f.summary.push_str(&told);
+                }
                 continue;
             }
             notes.push(if entry.hint.is_empty() { hint.summary.clone() } else { entry.hint.to_owned() });

@@ -22,7 +22,7 @@ use crate::observe::{Body, Observation};
 use crate::rules::area::Area;
 use crate::rules::findings::{Change, Finding, Ledger, Life};
 use crate::rules::host_faults::{self, Machine};
-use crate::rules::{Implies, RULES, TickContext};
+use crate::rules::{Implies, RULES, TickContext, last_words};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,7 +263,10 @@ impl Session {
             let Some(check) = rule.on_tick else { continue };
             let mut found = Vec::new();
             check(&TickContext { model, looks: &self.looks, ledger: &self.ledger }, &mut found);
-            for f in found {
+            for mut f in found {
+                if rule.chain.is_hang {
+                    f.evidence.extend(last_words::of_culprit(model, &f));
+                }
                 self.ledger.saw(now, Finding { witness: Witness::Signals, ..f }, rule.life, 0);
             }
         }

@@ -31,7 +31,7 @@ const LOSSES: &[&str] = &["train_loss_step", "train/loss_step", "train_loss", "t
 const MAX_LINE: usize = 16 << 10;
 /// Of a table that a script prints. Whatever else has a time may mean anything by it.
 const TABLE: Dialect = Dialect::Other("csv");
-const STEPS: &[&str] = &["step", "global_step", "train_step", "iteration", "iter", "it", "update"];
+const STEPS: &[&str] = &["step", "global_step", "train_step", "iteration", "iter", "it", "update", "batch", "minibatch"];
 const TABLE_LOSSES: &[&str] = &[
     "loss",
     "train_loss",
@@ -56,7 +56,23 @@ const TABLE_LOSSES: &[&str] = &[
     "bce",
 ];
 const RATES: &[&str] = &["lr", "learning_rate"];
-const STEP_TIMES_S: &[&str] = &["step_time", "step_time_s", "seconds_per_step", "sec_per_step", "s_per_step", "time_per_step", "iter_time"];
+const STEP_TIMES_S: &[&str] = &[
+    "step_time",
+    "step_time_s",
+    "seconds_per_step",
+    "sec_per_step",
+    "s_per_step",
+    "time_per_step",
+    "iter_time",
+    "s/step",
+    "s/batch",
+    "s/it",
+    "s/iter",
+    "sec/step",
+    "sec/batch",
+    "sec/it",
+    "sec/iter",
+];
 /// A header with more names is no table that somebody reads as it comes.
 const MOST_NAMES: usize = 64;
 /// The first that a header has separates its names; where it has none, several blanks do.
@@ -65,7 +81,7 @@ const BLANKS: char = ' ';
 /// Sides of cells: those around names may be thicker than those around numbers.
 const SIDES: [char; 4] = ['|', '\u{2502}', '\u{2503}', '\u{2551}'];
 /// Parts of the names of steps and epochs (`step` has `ep`, too). Most lines have none of them.
-const PLACES: [&[u8]; 3] = [b"ep", b"it", b"update"];
+const PLACES: [&[u8]; 4] = [b"ep", b"it", b"update", b"batch"];
 
 /// The cells of a row. The sides of a table may stand around them.
 fn cells(row: &str, separator: char) -> Vec<&str> {

@@ -298,9 +298,10 @@ impl Record {
         ranks.next().filter(|_| ranks.next().is_none())
     }
 
-    /// Whether the launcher reports that a process ended.
+    /// Whether the launcher reports that a process ended, or that it ends it.
     fn has_ended(&self, pid: u32) -> bool {
         let ended = |what: &What| match what {
+            What::Terminating { pid, .. } => *pid,
             What::WorkerFailed { pid, .. } => Some(*pid),
             What::WorkerFailure(failure) => failure.pid,
             _ => None,
@@ -369,6 +370,18 @@ impl Model {
             Some(host) if record.hosts.len() > 1 => format!("on {host}: {command}"),
             _ => command,
         })
+    }
+
+    /// Where to look at a rank whose process is not known to run.
+    pub fn what_it_left(&self, job: &Job, rank: u32) -> String {
+        let record = self.record_of(&job.id);
+        let has_ended = record.ranks.get(&rank).and_then(|seen| seen.pid).is_some_and(|pid| record.has_ended(pid));
+        let then = if has_ended {
+            "Flight Recorder's dumps of all ranks, where it was on, show where each was"
+        } else {
+            "where it still runs: py-spy dump --nonblocking --pid PID"
+        };
+        format!("read what rank {rank} printed last, and its node's kernel log; {then}")
     }
 
     /// The path of a file, empty if it is not known.

@@ -75,23 +75,27 @@ impl Wait {
         }
     }
 
-    /// It waits for somebody to send: in a call of sockets, or in one that waits for sockets, pipes or queues.
+    /// It waits for somebody to send: in a call of sockets, or in one that waits for sockets, pipes or queues; or for the kernel to tell of
+    /// something, as that a directory has a new file.
     pub fn is_for_a_message(&self) -> bool {
-        self.what() == WaitsFor::Network || self.call.as_deref().is_some_and(|call| OF_ANY.contains(&call))
+        let is_told = || self.reads() && self.file.as_deref().is_some_and(|file| file.starts_with("anon_inode:"));
+        self.what() == WaitsFor::Network || self.call.as_deref().is_some_and(|call| OF_ANY.contains(&call)) || is_told()
+    }
+
+    fn reads(&self) -> bool {
+        matches!(self.call.as_deref(), Some("read" | "readv"))
     }
 
     /// It waits for a program that is none of its own to open the other end of a pipe, or for a key.
     pub fn is_for_a_stranger(&self) -> bool {
-        let reads = matches!(self.call.as_deref(), Some("read" | "readv"));
         let from_terminal = || self.file.as_deref().is_some_and(|file| file.starts_with("/dev/pts/") || file.starts_with("/dev/tty"));
-        self.place.as_deref() == Some("wait_for_partner") || reads && from_terminal() || self.reads_a_named_pipe()
+        self.place.as_deref() == Some("wait_for_partner") || self.reads() && from_terminal() || self.reads_a_named_pipe()
     }
 
     /// It reads what another program writes into a pipe that has a name.
     pub fn reads_a_named_pipe(&self) -> bool {
         let is_pipe = self.place.as_deref().is_some_and(|place| place.contains("pipe_read"));
-        let reads = matches!(self.call.as_deref(), Some("read" | "readv"));
-        reads && is_pipe && self.file.as_deref().is_some_and(|file| file.starts_with('/'))
+        self.reads() && is_pipe && self.file.as_deref().is_some_and(|file| file.starts_with('/'))
     }
 
     /// It waits for that, for a lock of a file, or for the end of a process: no request and no batch comes by any of these.
@@ -147,7 +151,11 @@ impl Wait {
     pub fn words(&self) -> String {
         const MOST: usize = 120;
         let call = self.call.as_deref().map_or("the kernel".into(), clean);
-        let file = self.file.as_deref().filter(|file| file.starts_with('/'));
+        let file = match self.file.as_deref() {
+            // inotify(7): the descriptor has no path.
+            Some(file) if file.starts_with("anon_inode:") && file.contains("inotify") => Some("inotify, which tells of new files"),
+            file => file.filter(|file| file.starts_with('/')),
+        };
         let file = file.map_or(String::new(), |file| format!(" of {}", clip(&clean(file), MOST)));
         let place = match (&self.place, file.is_empty() || self.state == Some('D')) {
             (Some(place), true) => format!(" ({})", clean(place)),

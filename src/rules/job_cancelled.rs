@@ -42,7 +42,7 @@ fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
 }
 
 /// Who knows why the job was ended, by what its ranks were started from.
-fn ask(job: Option<&Job>, model: &Model) -> String {
+pub fn ask(job: Option<&Job>, model: &Model) -> String {
     let env = job.and_then(|job| job.pids().find_map(|pid| model.processes.get(&pid)?.info.env.as_ref()));
     // It is copied into a shell.
     let is_plain = |v: &&String| !v.is_empty() && v.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));

@@ -96,7 +96,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         if steady_for.is_some_and(|steady| steady < window) {
             continue;
         }
-        let one = least_busy(ctx.model, job, look, window)
+        let one = least_busy(ctx.model, job, look, window, step)
             .or_else(|| least_busy_by_means(ctx.model, job, look, window))
             .or_else(|| busiest_stage(ctx.model, job, look, window))
             .or_else(|| always_behind(ctx.model, job, look))
@@ -169,7 +169,37 @@ pub(super) fn thirds(now: Stamp, window: Duration) -> [(Stamp, Stamp); 3] {
     [3, 2, 1].map(|n| (now.minus(window * n / 3), now.minus(window * (n - 1) / 3)))
 }
 
-fn least_busy(model: &Model, job: &Job, look: &Look, window: Duration) -> Option<Finding> {
+/// Its GPU is as busy as the others' but for a few pauses, in which it saved or forked: nobody is late every step like that. It can be told
+/// only where each value covers a step or more: a mean of GPM, or a utilisation of NVML, which is that of 1/6 s at least (nvmlUtilization_t).
+fn is_late_at_times(model: &Model, look: &Look, rank: u32, window: Duration, step_s: f64, others_pct: f64) -> bool {
+    const OF_GPM_S: f64 = 0.5;
+    const OF_NVML_S: f64 = 1.0 / 6.0;
+    const LEAST: usize = 4;
+    /// A mean with one pause in it may cover several seconds without any.
+    const BUSY_SHARE: f64 = 0.3;
+    const LONGEST: Duration = Duration::from_secs(5);
+    let Some(gpu) = look.ranks.get(&rank).and_then(|r| model.gpus.get(&r.gpu?)) else { return false };
+    let from = model.now.minus(window);
+    // Each stands for the time since the one before. What it did before it was late for the first time says nothing.
+    let busy_share = |values: &mut dyn Iterator<Item = (Stamp, f64)>| {
+        let (mut busy, mut all, mut count, mut before) = (Duration::ZERO, Duration::ZERO, 0, None);
+        for (at, pct) in values {
+            let covers = before.replace(at).map_or(Duration::ZERO, |before| at.since(before)).min(LONGEST);
+            let is_busy = pct > others_pct - LAG_PCT.value() / 3.0;
+            if at > from && (count > 0 || !is_busy) {
+                count += 1;
+                all += covers;
+                busy += if is_busy { covers } else { Duration::ZERO };
+            }
+        }
+        (count >= LEAST).then(|| busy.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))
+    };
+    let by_gpm = (step_s <= OF_GPM_S).then(|| busy_share(&mut gpu.kernel_pct.iter())).flatten();
+    let by_nvml = || (step_s <= OF_NVML_S).then(|| busy_share(&mut gpu.util_pct.iter())).flatten();
+    step_s > 0.0 && by_gpm.or_else(by_nvml).is_some_and(|share| share > BUSY_SHARE)
+}
+
+fn least_busy(model: &Model, job: &Job, look: &Look, window: Duration, step: f64) -> Option<Finding> {
     let now = model.now;
     if look.alive().filter_map(|r| model.gpus.get(&r.gpu?)).any(|gpu| gpu.util_pct.within(now, window).count() < 6) {
         return None;
@@ -186,6 +216,9 @@ fn least_busy(model: &Model, job: &Job, look: &Look, window: Duration) -> Option
     };
     let least = if window > WINDOW.duration() { 3 } else { 2 };
     if thirds(now, window).into_iter().filter(|third| is_late(*third) == Some(true)).count() < least {
+        return None;
+    }
+    if is_late_at_times(model, look, rank, window, step, next) {
         return None;
     }
     // Without a log only the siblings can show that steps are made: while they wait in one barrier, nobody is late "every step".

@@ -730,11 +730,7 @@ fn absent(
     let subject = if ranks.is_empty() { "all".to_owned() } else { rank_words(&ranks) };
     let mut found = rule.finding(subject, summary, since);
     found.next = match ranks.first() {
-        Some(rank) => Some(logs.py_spy(*rank).unwrap_or_else(|| {
-            format!(
-                "read what rank {rank} printed last, and its node's kernel log; where it still runs: py-spy dump --nonblocking --pid PID"
-            )
-        })),
+        Some(rank) => Some(logs.py_spy(*rank).unwrap_or_else(|| logs.model.what_it_left(logs.job, *rank))),
         None => Some("look for NCCL WARN and network errors before it; NCCL's RAS (ncclras -v) and Flight Recorder dumps tell more".into()),
     };
     found.why = why;

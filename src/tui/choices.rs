@@ -209,6 +209,9 @@ impl Ui {
         let now = self.main_job(session).and_then(|(id, _)| jobs.iter().position(|job| *job == id)).unwrap_or(0);
         let next = (now + 1) % jobs.len();
         self.job = (next > 0).then(|| jobs[next].to_owned());
+        self.log.job.clone_from(&self.job);
+        // The selected line may be of another one.
+        self.log.at = None;
         let which = if next == 0 { ", always the worst" } else { "" };
         self.notice = Some(format!("job {} of {}: {}{which}", next + 1, jobs.len(), jobs[next]));
     }

@@ -15,11 +15,13 @@ use unicode_width::UnicodeWidthChar;
 
 /// Whether the filter leaves this line.
 pub fn shown(log: &LogUi, model: &Model, line: &Kept) -> bool {
-    if log.filter.is_empty() {
-        return true;
+    let file = model.files.get(&line.file);
+    if let Some(job) = &log.job
+        && file.is_some_and(|f| !f.job.is_empty() && f.job != *job)
+    {
+        return false;
     }
-    let file = model.files.get(&line.file).map_or("", |f| f.info.path.as_str());
-    log.filter.matches(line, file)
+    log.filter.is_empty() || log.filter.matches(line, file.map_or("", |f| f.info.path.as_str()))
 }
 
 /// Lines that are looked at to find those that belong together; the stretch in which they end is looked at to its beginning, so that its rows

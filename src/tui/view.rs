@@ -329,9 +329,15 @@ pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     let mut jobs: Vec<&String> = session.verdicts.keys().filter(|id| is_shown(id)).collect();
     jobs.sort_by_cached_key(|id| Reverse(session.weight_of(id)));
     let on_top = || jobs.iter().find_map(|id| first(session.named(id)?));
+    // As the verdict of a job that failed has it, where no finding says more.
+    let of_ended = || {
+        let (id, verdict) = ui.main_job(session)?;
+        let is_unexplained = verdict.state == State::Failed && session.deciding(id).is_none();
+        is_unexplained.then(|| crate::rules::job_cancelled::ask(session.model.jobs.get(id), &session.model))
+    };
     let any =
         || first(session.ledger.first_open(|f| f.severity > Severity::Info && f.next.is_some() && f.job.as_deref().is_none_or(is_shown))?);
-    selected().or_else(on_top).or_else(any)
+    selected().or_else(on_top).or_else(of_ended).or_else(any)
 }
 
 /// The finding that `command` is of.
@@ -474,15 +480,19 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
             lines.push(Line::from(vec![head, Span::styled(part, theme.text)]));
         }
         // Half a command would be another command: it is shown whole, or on as many lines as it needs.
-        let next = |f: &Finding| {
-            let parts =
-                crate::diagnosis::remedies::first(&session.model, f).map_or(Vec::new(), |next| wrap(&next, width.saturating_sub(9)));
+        let next_lines = |next: &str| {
             let label = |i: usize| Span::styled(if i == 0 { "   next: " } else { "         " }, theme.dim);
-            parts.into_iter().enumerate().map(move |(i, part)| Line::from(vec![label(i), Span::styled(part, theme.accent)]))
+            let line = |(i, part)| Line::from(vec![label(i), Span::styled(part, theme.accent)]);
+            wrap(next, width.saturating_sub(9)).into_iter().enumerate().map(line).collect::<Vec<_>>()
         };
+        let next = |f: &Finding| crate::diagnosis::remedies::first(&session.model, f).map_or(Vec::new(), |next| next_lines(&next));
         if let Some(finding) = session.deciding(id) {
             // Evidence may take a second line; a command is never cut into two. A pane that is alone needs the rows itself.
-            let why_rows = if ui.zoom.is_some() && area.height < 30 { 0 } else { 2 };
+            let why_rows = match area.height {
+                0..30 if ui.zoom.is_some() => 0,
+                0..45 => 2,
+                _ => 3,
+            };
             let why = match Countdown::of(&session.model, finding) {
                 Some(countdown) => format!("{}; {}", countdown.words(session.model.now), finding.whole_why()),
                 None => finding.whole_why(),
@@ -499,6 +509,10 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
             let told = format!("   {} {}  {since}{clock}  {}", severity_mark(finding.severity), finding.rule, clean(&finding.summary));
             lines.push(Line::styled(fitted(&told, width), theme.severity(finding.severity)));
             lines.extend(next(finding));
+        } else if verdict.state == State::Failed {
+            // Nobody of it is to blame, as far as is known: who ended it may know.
+            let asked = crate::rules::job_cancelled::ask(session.model.jobs.get(*id), &session.model);
+            lines.extend(next_lines(&asked));
         } else if jobs.len() == 1 && area.height >= 20 && session.worst(id).is_none() {
             let watched = session.model.started.map_or(String::new(), |at| format!(" in {}", span(session.model.now.since(at))));
             let notes = super::panes::findings::notes(session).map_or(String::new(), |notes| format!(", {notes}"));

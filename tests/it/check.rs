@@ -205,7 +205,11 @@ fn the_document_has_the_fields_of_its_contract() {
     has(&report["root_cause"], &["rule", "summary", "ranks", "gpus", "confidence"]);
     assert_eq!(
         (&finding["ranks"], &finding["gpus"], &finding["next"]),
-        (&json!([3]), &json!([3]), &json!("py-spy dump --nonblocking --pid 2939"))
+        (
+            &json!([3]),
+            &json!([3]),
+            &json!("look at rank 3 after /workspace/train/job-0042/fault_train.py:78 in <module>, its last call that was recorded")
+        )
     );
     let ids: Vec<&str> = report["checklist"].as_array().unwrap().iter().map(|i| i["id"].as_str().unwrap()).take(8).collect();
     assert_eq!(ids, ["nccl-version", "net-plugin", "network", "socket-ifname", "gpu-paths", "init-complete", "no-warnings", "no-errors"]);

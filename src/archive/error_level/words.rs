@@ -153,11 +153,11 @@ pub fn only_skips(rest: &str) -> bool {
     without.len() < rest.len() && !is_over(&without)
 }
 
-/// An error by its level only: what it tells changes nothing, or may come to pass.
+/// An error by its level only: what it tells changes nothing, or may come to pass, or was counted and there was none.
 pub fn is_harmless(rest: &str) -> bool {
     static HARMLESS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
-            r"(?i)already been (?:registered|initiali[sz]ed|loaded)|harmless|safely (?:be )?ignored?|can be ignored|\(ignored\)|\bif (?:the|an?|any|you)\b[^.;]{0,120}\bwill fail\b",
+            r"(?i)already been (?:registered|initiali[sz]ed|loaded)|harmless|safely (?:be )?ignored?|can be ignored|\(ignored\)|\bif (?:the|an?|any|you)\b[^.;]{0,120}\bwill fail\b|\b(?:fail\w*|errors?|timeouts?)\b[\w ()/%-]{0,40}[:=]\s*0(?:\.0+)?\s*%?\s*$|^\W*(?:0|no) (?:\w+ )?(?:failed|failures?|errors?)\W*$",
         )
         .expect("pattern")
     });

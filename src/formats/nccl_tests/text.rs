@@ -173,7 +173,9 @@ impl Tables {
     }
 
     fn header(&mut self, text: &str, no: u64) -> bool {
-        if !text.contains("count") || !text.contains("busbw") {
+        // Other benchmarks name their columns alike, and give each a name of one word: `time_ms`, `busbw_GBps`.
+        let has = |wanted: &str| text.split_ascii_whitespace().any(|word| word == wanted);
+        if !text.contains("count") || !has("busbw") {
             return false;
         }
         let before = self.open.as_ref().map(|table| {

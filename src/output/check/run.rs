@@ -424,6 +424,8 @@ pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
     let of_run = |alarm: &&Alarm| run.is_none_or(|run| run == (alarm.file, alarm.run));
     let mut pids: BTreeSet<u32> = BTreeSet::new();
     let mut signals: BTreeSet<&str> = BTreeSet::new();
+    // Where nothing says which process is the one to blame, it may be among them.
+    let mut tells_others = !own.is_empty() && own.len() == f.ranks.len();
     for alarm in record.alarms.iter().filter(of_run) {
         if let What::Terminating { pid: Some(pid), signal } = &alarm.event.what {
             pids.extend(Some(*pid).filter(|pid| !own.contains(pid)));
@@ -438,6 +440,7 @@ pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
         };
         if let Some((pid, _)) = ended.filter(|(_, code)| *code != Some(-SIGTERM)) {
             pids.remove(&pid);
+            tells_others = true;
         }
     }
     let listed: Vec<String> = pids.iter().take(MOST_PIDS).map(u32::to_string).collect();
@@ -445,8 +448,8 @@ pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
     let by = signals.into_iter().collect::<Vec<_>>().join(" and ");
     let are = if pids.len() == 1 { "it is" } else { "they are" };
     let word = if pids.len() == 1 { "pid" } else { "pids" };
-    let ended = counted(pids.len(), "other process");
-    let blame = if tells_apart { format!("{are} not to blame") } else { "that follows from it".to_owned() };
+    let ended = counted(pids.len(), if tells_others { "other process" } else { "process" });
+    let blame = if tells_apart && tells_others { format!("{are} not to blame") } else { "that follows from it".to_owned() };
     (!pids.is_empty()).then(|| format!("the launcher ended {ended} by {by} ({word} {}{more}): {blame}", listed.join(", ")))
 }
 

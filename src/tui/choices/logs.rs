@@ -9,6 +9,8 @@ use crate::tui::view;
 pub struct LogUi {
     pub filter: Filter,
     pub search: Option<Filter>,
+    /// Only lines of this job, and those of no job; `None`: of all.
+    pub job: Option<String>,
     /// The selected line by its number in the logbook; `None` follows the newest.
     pub at: Option<u64>,
     /// Long lines take as many rows as they need.

@@ -73,7 +73,8 @@ pub fn selected(session: &Session, ui: &Ui) -> Option<Finding> {
         return of_detail.cloned();
     }
     let pane = crate::tui::view::pane_index(PANE.id);
-    if ui.target() != pane || (ui.zoom.is_none() && ui.lists[pane].row.is_none()) {
+    // The row that looks selected is the one that keys are about.
+    if ui.zoom.unwrap_or_else(|| ui.focus_in(session)) != pane {
         return None;
     }
     let findings = listed(session, ui);
@@ -154,9 +155,22 @@ fn shown(ctx: &Ctx, findings: &[&Finding], selected: Option<usize>, area: Rect) 
         let lines = entry(ctx, f, usize::from(area.width), most);
         spare -= lines.len() - 1;
         rows.extend(lines.into_iter().map(|line| (i, line)));
+        if i == 0 && is_open(f) && height == usize::from(area.height) {
+            let more = unsaid(ctx, f).take(spare).collect::<Vec<_>>();
+            spare -= more.len();
+            rows.extend(more.into_iter().map(|line| (i, line)));
+        }
     }
     rows.truncate(height);
     rows
+}
+
+/// The evidence that neither the words of a finding nor its reason have said.
+fn unsaid<'a>(ctx: &'a Ctx, f: &'a Finding) -> impl Iterator<Item = Line<'static>> + 'a {
+    let why = f.whole_why();
+    let is_said = move |text: &str| why.contains(text) || f.summary.contains(text);
+    let more = f.evidence.iter().filter(move |e| !is_said(&e.text));
+    more.map(|e| Line::styled(format!("  › {}", clean(&e.placed())), ctx.theme.dim))
 }
 
 fn row(ctx: &Ctx, f: &Finding) -> Line<'static> {

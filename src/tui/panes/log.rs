@@ -65,6 +65,9 @@ fn title(ctx: &Ctx) -> String {
         parts.push(format!("{} alarms left out", crate::base::units::group(left_out)));
     }
     let log = &ctx.ui.log;
+    if let Some(job) = &log.job {
+        parts.push(format!("of job {} only", clean(job)));
+    }
     if log.shift > 0 {
         parts.push(format!("from column {}", log.shift + 1));
     }

@@ -16,6 +16,7 @@ use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, gbytes_per_s, seconds};
 use crate::diagnosis::verdict::State;
 use crate::model::gpu::{GPM_HOLDS, Gpu};
+use crate::model::progress::Progress;
 use crate::model::series::Trend;
 use crate::rules::findings::Finding;
 use crate::tui::layout::Want;
@@ -270,30 +271,48 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
             put_blank(buf, x, y, '┄', ctx.theme.border);
         }
     }
+    let is_past = stands(ctx, id, p).is_some();
+    let (name, look) = match is_past {
+        true if labels(place.width) >= 20 => ("last step", ctx.theme.dim),
+        true => ("step", ctx.theme.dim),
+        false => ("step", ctx.theme.text),
+    };
     match plot.height {
-        1 => label(ctx, place, 0, "step", &word(last), buf),
+        1 => label_in(look, ctx, place, 0, (name, &word(last)), buf),
         2 => {
-            label(ctx, place, 0, "step", &word(last), buf);
+            label_in(look, ctx, place, 0, (name, &word(last)), buf);
             label(ctx, place, 1, "  usual", &word(usual.map(|u| u.0)), buf);
         }
         // The top of the axis at the top, and what is usual beside its line where that is below these.
         _ => {
             top(ctx, place, if labels(place.width) < 20 { "step" } else { "step time" }, &seconds(f64::from(high)), buf);
             // What a job took that stands is of then.
-            match ctx.session.model.quiet(id) {
-                Some(_) => label_in(ctx.theme.dim, ctx, place, 1, ("  last", &word(last)), buf),
-                None => label(ctx, place, 1, "  now", &word(last), buf),
+            if is_past {
+                label_in(ctx.theme.dim, ctx, place, 1, ("  last", &word(last)), buf);
+            } else {
+                label(ctx, place, 1, "  now", &word(last), buf);
             }
             label(ctx, place, line.map_or(2, |line| line.max(2)), "  usual", &word(usual.map(|u| u.0)), buf);
         }
     }
 }
 
+/// For how long no step has been made, where steps are not to be expected as they were: the job is over, stands, or is silent for longer
+/// than it has shown.
+fn stands(ctx: &Ctx, job: &str, p: &Progress) -> Option<Duration> {
+    let (session, model) = (ctx.session, &ctx.session.model);
+    let state = session.verdicts.get(job).map(|verdict| verdict.state);
+    let is_over = matches!(state, Some(State::Finished | State::Failed | State::Stuck | State::Idle));
+    model.quiet(job).map(|quiet| quiet.lasts).or_else(|| model.step_age(p).filter(|_| is_over))
+}
+
 /// For how long there is no step, beside the last one.
 fn silence(ctx: &Ctx, axis: &TimeAxis, plot: Rect, buf: &mut Buffer) {
     let Some((id, p)) = training::progress(ctx).filter(|_| plot.height > 0) else { return };
-    if let Some(quiet) = ctx.session.model.quiet(id) {
-        let lasts = span(quiet.lasts);
+    // Of a job that came to its end none is missing.
+    let is_done = ctx.session.verdicts.get(id).is_some_and(|verdict| verdict.state == State::Finished);
+    if let Some(lasts) = stands(ctx, id, p).filter(|_| !is_done) {
+        let lasts = span(lasts);
         // Behind the value that still stands, and behind the line where the verdict changed.
         let behind = 5.max(3_000_u128.div_ceil(axis.step.as_millis().max(1)) as u16 + 1);
         let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(1, |cell| cell as u16 + behind);
@@ -524,6 +543,7 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
         && let Some(bad) = crate::tui::view::look_of(ctx.session, job, verdict)
     {
         mark.style = theme.severity(bad);
+        mark.words = mark.words.replace(state_mark(verdict.state), severity_mark(bad));
     }
     marks
 }
@@ -554,7 +574,7 @@ fn marks(ctx: &Ctx, axis: &TimeAxis, placed: &[(usize, Mark)], plot: Rect, plan:
         // Words that are cut say less than their sign alone; they stand on its other side where there is no room behind it.
         let (from, text) = if mark.words.width() < room {
             (*cell, mark.words.clone())
-        } else if words.width() <= left && sign.width() <= room {
+        } else if words.width() <= left && sign.width() < room {
             (cell - words.width(), format!("{words}{sign}"))
         } else {
             (*cell, sign.to_owned())
