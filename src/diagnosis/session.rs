@@ -22,7 +22,8 @@ use crate::observe::{Body, Observation};
 use crate::rules::area::Area;
 use crate::rules::findings::{Change, Finding, Ledger, Life};
 use crate::rules::host_faults::{self, Machine};
-use crate::rules::{Implies, RULES, TickContext, last_words};
+use crate::rules::last_words::LastWords;
+use crate::rules::{Implies, RULES, TickContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,8 @@ pub struct Session {
     /// Revisions of what the rules on facts read, when they were last asked, and what they find.
     facts_at: Option<FactsAt>,
     facts_found: Vec<Finding>,
+    /// What those who are blamed wrote last.
+    last_words: LastWords,
     /// Exceptions that may have been caught.
     unproven: Unproven,
     /// What NCCL makes of the topology, by job, and revisions of what it was put together from.
@@ -265,7 +268,7 @@ impl Session {
             check(&TickContext { model, looks: &self.looks, ledger: &self.ledger }, &mut found);
             for mut f in found {
                 if rule.chain.is_hang {
-                    f.evidence.extend(last_words::of_culprit(model, &f));
+                    f.evidence.extend(self.last_words.of_culprit(model, &f));
                 }
                 self.ledger.saw(now, Finding { witness: Witness::Signals, ..f }, rule.life, 0);
             }

@@ -141,7 +141,7 @@ const OWN: &[Key] = &[
     main_key(Action::Pane(1), "overview", &["1"], Group::Panes, "everything at once", "overview"),
     key(Action::NextPane, "next-pane", &["tab"], Group::Panes, "focus the next pane"),
     key(Action::PreviousPane, "previous-pane", &["shift-tab"], Group::Panes, "focus the previous pane"),
-    key(Action::NextJob, "next-job", &["J"], Group::Panes, "the next job, where there are several"),
+    key(Action::NextJob, "next-job", &["J"], Group::Panes, "the next job, where there are several, and its log"),
     key(Action::NextLayout, "next-layout", &["P"], Group::Panes, "the next arrangement of the overview: all, GPUs, network, logs, your own"),
     key(Action::Zoom, "zoom", &["z"], Group::Panes, "zoom the focused pane, or leave the zoom"),
     main_key(Action::Open, "open", &["enter"], Group::Panes, "open the focused pane (at first the findings, where something is found), then all about the selected row; there: what the line leads to", "open"),

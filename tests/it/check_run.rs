@@ -898,3 +898,15 @@ fn a_level_that_falls_at_a_size_and_stays_is_told_and_a_slope_is_not() {
     lacks(&table([18.2, 18.4, 18.1, 18.3, 12.4, 10.1, 8.2, 7.0]), &["stays there up to"]);
     lacks(&table([18.2, 18.4, 18.1, 18.3, 17.4, 17.1, 17.2, 17.0]), &["bus bandwidth falls"]);
 }
+
+#[test]
+fn nobody_is_acquitted_who_may_be_among_those_that_the_launcher_ended() {
+    let log = |name: &str| {
+        let path = format!("{}/tests/fixtures/logs/{name}.log", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(path).expect("the log of a run")
+    };
+    // Its lines name no process of a rank.
+    holds(&log("mismatch"), &["the launcher ended 8 processes by SIGTERM", "that follows from it"]);
+    // Here they do: and nobody looks at a process that was ended.
+    holds(&log("hang"), &["the launcher ended 7 other processes by SIGTERM", "read what rank 3 printed last"]);
+}

@@ -4,6 +4,7 @@ use crate::support::worlds;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use nccl_top::base::time::Zone;
 use nccl_top::diagnosis::session::Session;
+use nccl_top::diagnosis::verdict::State;
 use nccl_top::edge::py_spy::Stack;
 use nccl_top::logs::prefilter::Class;
 use nccl_top::model::log::Kept;
@@ -14,6 +15,7 @@ use nccl_top::tui::theme::Theme;
 use nccl_top::tui::view;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use std::collections::BTreeSet;
 
 /// A screen of a world that stands still.
 struct Still {
@@ -170,6 +172,10 @@ fn the_job_can_be_chosen_and_everything_follows() {
     s.press("JJ");
     assert!(s.shows(&format!("job 3 of 3: {}", jobs[2])));
     assert_ne!(view::command(&s.session, &s.ui), told, "the command is that of the chosen job");
+    let lines = nccl_top::tui::log_view::visible(&s.ui.log, &s.session, 1000);
+    let owners: BTreeSet<&str> = lines.iter().map(|(_, line)| s.session.model.files[&line.file].job.as_str()).collect();
+    assert_eq!(owners, BTreeSet::from([jobs[2].as_str()]), "the log is that of the chosen job");
+    assert!(s.shows(&format!("of job {} only", jobs[2])), "{}", s.text());
     // One that is gone, as in a moment before it began, is no reason to show nothing.
     s.ui.job = Some("gone".into());
     assert!(head(&s).contains(&of(1)), "{}", s.text());
@@ -470,4 +476,29 @@ fn what_is_acknowledged_or_muted_stands_below_and_is_remembered() {
         s.press(key);
     }
     assert!(s.ui.muted.is_empty() && s.ui.acknowledged.is_empty() && s.names() == names, "{}", s.text());
+}
+
+#[test]
+fn the_row_that_looks_selected_is_the_one_that_is_acknowledged() {
+    let mut s = Still::of(worlds::hang(), (120, 40));
+    s.press("a");
+    assert!(s.shows("hang-rank-absent is acknowledged") && s.ui.acknowledged.len() == 1, "{}", s.text());
+}
+
+#[test]
+fn what_the_blamed_rank_wrote_last_stands_below_its_finding() {
+    let s = Still::of(worlds::recorded("drain-early", 31), (120, 40));
+    let rows = s.rows();
+    let finding = rows.iter().position(|row| row.contains("collective-mismatch  rank 1")).unwrap_or_else(|| panic!("{}", s.text()));
+    assert!(rows[finding + 1].contains("› /job/job.log:6  [rank 1] caught signal 15 (node drain)"), "{}", s.text());
+}
+
+#[test]
+fn a_job_that_ended_without_a_finding_has_a_next_step() {
+    let mut s = Still::of(worlds::two_jobs(), (120, 40));
+    let jobs: Vec<String> = s.ui.jobs(&s.session).into_iter().map(str::to_owned).collect();
+    let at = jobs.iter().position(|job| s.session.verdicts[job].state == State::Failed).expect("one was killed");
+    s.press(&"J".repeat(at));
+    assert!(s.shows("terminated from outside by SIGKILL") && s.shows("next: ask the scheduler"), "{}", s.text());
+    assert!(view::command(&s.session, &s.ui).is_some_and(|next| next.contains("sacct -j JOB")));
 }
