@@ -4,10 +4,11 @@
 use crate::base::words::py_spy;
 use crate::base::words::shell_word;
 use crate::model::Model;
+use crate::model::ending::Ending;
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::rules::findings::Finding;
-use crate::rules::{Stacks, rule};
+use crate::rules::{Stacks, job_cancelled, rule};
 
 /// One thing to do: a command, or words where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,14 @@ pub fn first(model: &Model, finding: &Finding) -> Option<String> {
     match job.is_some_and(|job| job.pids().any(|pid| gone(&pid) && *next == py_spy(pid))) {
         true => Some("its process is gone: read what it wrote last, and Flight Recorder's dumps if there are any".into()),
         false => Some(next.clone()),
+    }
+}
+
+/// What to do about a job that failed where no finding says why: to ask who ended it, or to read what its launcher wrote.
+pub fn of_ended(model: &Model, job: &Job) -> String {
+    match model.ending_of(job) {
+        Ending::Launcher { .. } | Ending::Failed { .. } => "read what the launcher and the ranks wrote last, to their files too".into(),
+        Ending::Stopped { .. } | Ending::Untold | Ending::Well => job_cancelled::ask(Some(job), model),
     }
 }
 

@@ -333,7 +333,8 @@ pub fn command(session: &Session, ui: &Ui) -> Option<String> {
     let of_ended = || {
         let (id, verdict) = ui.main_job(session)?;
         let is_unexplained = verdict.state == State::Failed && session.deciding(id).is_none();
-        is_unexplained.then(|| crate::rules::job_cancelled::ask(session.model.jobs.get(id), &session.model))
+        let job = session.model.jobs.get(id).filter(|_| is_unexplained)?;
+        Some(crate::diagnosis::remedies::of_ended(&session.model, job))
     };
     let any =
         || first(session.ledger.first_open(|f| f.severity > Severity::Info && f.next.is_some() && f.job.as_deref().is_none_or(is_shown))?);
@@ -511,8 +512,8 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
             lines.extend(next(finding));
         } else if verdict.state == State::Failed {
             // Nobody of it is to blame, as far as is known: who ended it may know.
-            let asked = crate::rules::job_cancelled::ask(session.model.jobs.get(*id), &session.model);
-            lines.extend(next_lines(&asked));
+            let next = session.model.jobs.get(*id).map(|job| crate::diagnosis::remedies::of_ended(&session.model, job));
+            lines.extend(next.iter().flat_map(|next| next_lines(next)));
         } else if jobs.len() == 1 && area.height >= 20 && session.worst(id).is_none() {
             let watched = session.model.started.map_or(String::new(), |at| format!(" in {}", span(session.model.now.since(at))));
             let notes = super::panes::findings::notes(session).map_or(String::new(), |notes| format!(", {notes}"));
