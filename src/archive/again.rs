@@ -3,7 +3,7 @@
 use super::inputs::Input;
 use super::kinds::Opened;
 use super::warned::{self, Warned};
-use super::{Report, at_end, before, call, last_step, stack, table};
+use super::{Report, around, at_end, before, call, last_step, stack, table};
 use crate::base::time::Stamp;
 use crate::observe::evidence::Evidence;
 use memchr::memchr_iter;
@@ -19,6 +19,8 @@ const MOST_BELOW: usize = 40;
 pub struct Again {
     /// The last ordinary line before the proof of the cause.
     pub before: Option<Evidence>,
+    /// The lines around the proof of the cause.
+    pub around: Vec<Evidence>,
     /// The newest time that a line shortly above the proof carries, and its number.
     pub above: Option<(Stamp, u64)>,
     /// What NCCL was about when the call failed that is the cause.
@@ -56,6 +58,7 @@ impl Again {
             return again;
         }
         again.before = before::of(report, &proof);
+        again.around = around::of(&proof);
         again.above = before::time_above(report, &proof);
         let stack = stack::of(&proof);
         again.call = call::of(report, &proof).or_else(|| stack.doing.map(str::to_owned));
@@ -75,6 +78,11 @@ pub(super) struct Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
+    #[cfg(test)]
+    pub fn of(path: &'a str, line: usize, text: &'a str) -> Proof<'a> {
+        Proof { path, line, from: 1, lines: text.as_bytes().split(|b| *b == b'\n').collect() }
+    }
+
     pub fn own(&self) -> &'a [u8] {
         self.lines[self.line - self.from]
     }

@@ -93,6 +93,8 @@ pub struct Known {
     pub gave_up: bool,
     /// A rank ended the whole job on purpose: it has said why.
     pub on_purpose: bool,
+    /// All processes that ended crashed, by SIGSEGV and its kin: they had started, and read their settings.
+    pub crashed: bool,
 }
 
 /// `/opt/lib/trainer.py:970: RuntimeWarning: invalid value encountered`: the module `warnings` prints it, and the program goes on.
@@ -346,6 +348,9 @@ impl Gleaned {
         let is_warning = (went_on || first.is_over || self.succeeded) && first.weight < Weight::Fatal && !known.ended;
         // The program went on after it, and ended of something else.
         if known.ended && (self.quiet >= ANOTHER_STORY || first.story < self.story) {
+            return None;
+        }
+        if known.crashed && first.reason.is_some_and(Reason::keeps_from_starting) {
             return None;
         }
         // What ended says as much.

@@ -91,6 +91,7 @@ impl Intake {
         }
         let warned = !gave_up && alarms().any(|alarm| is_worth(&alarm));
         let on_purpose = alarms().any(|alarm| error_level::is_on_purpose(&alarm.event.what));
+        let crashed = self.all_crashed();
         let recognised = super::is_recognised(&self.session.model);
         // Only what stands before the end can be why.
         let is_end = |alarm: &&Alarm| {
@@ -106,13 +107,28 @@ impl Intake {
             if ends.is_empty() || ended {
                 found.extend(
                     gleaned
-                        .events(Known { ended, recognised, warned, waited, gave_up, on_purpose })
+                        .events(Known { ended, recognised, warned, waited, gave_up, on_purpose, crashed })
                         .into_iter()
                         .map(|(no, event)| (*file, no, event)),
                 );
             }
         }
         self.read_gleaned(found);
+    }
+
+    /// Processes ended, and each of them by a signal that a crash of its own raises.
+    fn all_crashed(&self) -> bool {
+        /// SIGILL, SIGBUS, SIGFPE and SIGSEGV, which torchrun writes as negative codes.
+        const CRASHES: &[i32] = &[-4, -7, -8, -11];
+        const SIGTERM: i32 = -15;
+        let code = |alarm: &Alarm| match &alarm.event.what {
+            What::WorkerFailed { exit_code, .. } => Some(*exit_code),
+            What::WorkerFailure(failure) => failure.exit_code,
+            _ => None,
+        };
+        let alarms = self.session.model.records.values().flat_map(|record| record.alarms.iter());
+        let codes: Vec<i32> = alarms.filter_map(code).filter(|code| *code != SIGTERM).collect();
+        !codes.is_empty() && codes.iter().all(|code| CRASHES.contains(code))
     }
 
     /// The file is that of a rank of which the launcher says, in its own file, that it failed first.

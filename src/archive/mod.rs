@@ -4,6 +4,7 @@
 //! **To teach it a kind of file**: a file below `archive/` with a `pub const KIND: Kind`, and its line in [`kinds::KINDS`].
 
 pub mod again;
+mod around;
 mod at_end;
 mod before;
 mod call;

@@ -112,8 +112,14 @@ fn stands_below(f: &Finding, above: &Finding) -> bool {
 }
 
 fn earliest(findings: &[&mut Finding], which: impl Fn(&Finding) -> bool) -> Option<usize> {
-    let all = findings.iter().enumerate().filter(|(_, f)| which(f));
-    all.min_by_key(|(_, f)| (began(f), place(f))).map(|(i, _)| i)
+    const SECOND: Duration = Duration::from_secs(1);
+    let all = || findings.iter().enumerate().filter(|(_, f)| which(f));
+    let (i, first) = all().min_by_key(|(_, f)| (began(f), place(f)))?;
+    // Of one second, written by a logger that leaves out what is less, the line above it is the one before it.
+    let is_whole = began(first).0 % SECOND.as_nanos() as i64 == 0 && began(first) > Stamp::default();
+    let is_above = |f: &Finding| place(f).0.is_some() && place(f).0 == place(first).0 && place(f).1 < place(first).1;
+    let within = |f: &Finding| is_whole && is_above(f) && began(f).since(began(first)) < SECOND;
+    all().filter(|(_, f)| within(f)).min_by_key(|(_, f)| place(f)).map(|(i, _)| i).or(Some(i))
 }
 
 fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool) -> Option<usize> {

@@ -223,12 +223,14 @@ pub enum What {
     CommEnding {
         comm: String,
         rank: u32,
+        nranks: u32,
         how: Ending,
     },
     /// Destroy, abort or revocation of a communicator finished.
     CommEnded {
         comm: String,
         rank: u32,
+        nranks: u32,
         how: Ending,
     },
 
@@ -247,6 +249,8 @@ pub enum What {
         enqueued: Option<u64>,
         completed: Option<u64>,
     },
+    /// `Stack trace of the failed collective: ` and its frames.
+    WorkStack(WorkStack),
     /// The process says that it will end itself, or that its watchdog ended.
     TakingDown {
         text: String,
@@ -450,6 +454,24 @@ pub struct Init {
 pub struct Branch {
     pub up: Option<u32>,
     pub down: [Option<u32>; 3],
+}
+
+/// Where a program called a collective that timed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkStack {
+    /// PyTorch's function: `all_reduce`.
+    pub op: String,
+    /// The calls that led there, the innermost first, without those of PyTorch and of Python.
+    pub calls: Vec<PythonCall>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PythonCall {
+    pub function: String,
+    /// `model.py:3174`
+    pub place: String,
+    /// It is no installed library's.
+    pub is_own: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -216,7 +216,7 @@ impl Reader {
 
     /// A record of several lines has begun, and the next line may belong to it although it looks like noise.
     pub fn is_inside(&self) -> bool {
-        self.crash.is_some() || self.broken_warn.is_some() || self.is_inside_text()
+        self.crash.is_some() || self.broken_warn.is_some() || self.torch.is_in_stack() || self.is_inside_text()
     }
 
     /// The same of records whose lines may be any text.
@@ -335,7 +335,7 @@ impl Reader {
         }
         // Lines that belong to a record that has begun may look like anything.
         let class = match class {
-            _ if !self.torch.is_idle() || self.crash.is_some() => prefilter::Class::Alarm,
+            _ if !self.torch.is_idle() || self.torch.is_in_stack() || self.crash.is_some() => prefilter::Class::Alarm,
             prefilter::Class::Noise if self.header.is_inside() => prefilter::Class::Fact,
             class => class,
         };

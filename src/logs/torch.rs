@@ -7,6 +7,7 @@ mod launcher;
 mod message;
 mod traceback;
 mod watchdog;
+mod work_stack;
 
 use super::gpu_memory::GpuMemory;
 use super::prefix::Peeled;
@@ -32,6 +33,7 @@ pub struct State {
     tables: launcher::Tables,
     watchdog: watchdog::Seen,
     torn: Option<Torn>,
+    work_stack: Option<work_stack::Open>,
     cuda: Told,
     last_words: Option<LastWords>,
     /// A traceback was read to its end in this run.
@@ -76,9 +78,18 @@ impl State {
         self.tracebacks.is_idle() && self.tables.is_idle() && self.torn.is_none()
     }
 
+    /// Frames of a collective that timed out may come.
+    pub fn is_in_stack(&self) -> bool {
+        self.work_stack.is_some()
+    }
+
     /// Reads one record. `true`: it belongs to PyTorch, nobody else needs to look at it.
     pub fn read(&mut self, p: &Peeled<'_>, out: &mut Vec<TextEvent>) -> bool {
         let from = out.len();
+        if self.work_stack.as_mut().is_some_and(|stack| stack.goes_on(p)) {
+            return true;
+        }
+        self.end_stack(out);
         if self.goes_on(p, out) {
             self.settle(from, out);
             return true;
@@ -91,6 +102,7 @@ impl State {
                 let text = clean::clip(p.rest, MAX_TORN).into_owned();
                 self.torn = Some(Torn { origin: p.origin.clone(), text, line: self.tracebacks.line, pieces: 1 });
             } else {
+                self.work_stack = work_stack::Open::of(p, self.tracebacks.line);
                 watchdog::read(p, &mut self.watchdog, out);
                 super::cuda::read(p.rest, &watchdog::origin_of(p), out);
             }
@@ -156,6 +168,13 @@ impl State {
         }
     }
 
+    /// No further frame of it comes.
+    fn end_stack(&mut self, out: &mut Vec<TextEvent>) {
+        if let Some(stack) = self.work_stack.take() {
+            stack.end(out);
+        }
+    }
+
     /// Keeps what may be the last words of a process.
     fn listen(&mut self, p: &Peeled<'_>) {
         self.last_words.iter_mut().for_each(|words| words.waited += 1);
@@ -202,6 +221,7 @@ impl State {
     /// What is held back because more of it may come.
     pub fn idle(&mut self, out: &mut Vec<TextEvent>) {
         let from = out.len();
+        self.end_stack(out);
         if let Some(torn) = self.torn.take() {
             self.read_torn(&torn, out);
         }

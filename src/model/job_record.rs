@@ -12,7 +12,7 @@ use crate::base::time::Stamp;
 use crate::formats::inspector::Inspector;
 use crate::formats::nccl_tests::Table;
 use crate::logs::header::{Launch, Present};
-use crate::logs::{Init, RankBy, Timings, What};
+use crate::logs::{Init, RankBy, Timings, What, WorkStack};
 use crate::observe::evidence::Evidence;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -56,6 +56,8 @@ pub struct Record {
     pub init_s: BTreeMap<u32, f64>,
     /// Number of ranks as rings and initialisations give it, which name no communicator in old versions.
     pub ring_ranks: Option<u32>,
+    /// Ranks of the largest communicator that ended: it may be a part of the job.
+    pub ended_comm_ranks: Option<u32>,
     /// Ranks of the largest communicator that lines name.
     largest_comm: u32,
     /// nccl-tests tables, with the path of the file that they stand in.
@@ -66,6 +68,8 @@ pub struct Record {
     pub inspectors: Vec<Inspector>,
     /// Events that may be failures and came while the program watched, by how bad they are.
     pub said: BTreeMap<Severity, u64>,
+    /// Where each rank called the collective that timed out last, with the line that says so.
+    pub work_stacks: BTreeMap<u32, (Evidence, WorkStack)>,
     /// Grows with everything that may be judged differently.
     pub revision: u64,
 }
@@ -118,6 +122,10 @@ impl Record {
                 if init.comm_id.is_some() {
                     self.largest_comm = self.largest_comm.max(init.nranks);
                 }
+            }
+            // A log that begins in the middle has no line of its initialisation.
+            What::CommEnding { nranks, .. } | What::CommEnded { nranks, .. } => {
+                self.ended_comm_ranks = self.ended_comm_ranks.max(Some(*nranks))
             }
             What::Placed { rank, pid, host } if self.ranks_of_pid.len() < MAX_RANKS => {
                 // Where hosts have names, an address is another name of one of them.
@@ -213,6 +221,12 @@ impl Record {
         });
     }
 
+    pub(super) fn stood(&mut self, rank: u32, proof: Evidence, stack: &WorkStack) {
+        if self.work_stacks.len() < MAX_RANKS || self.work_stacks.contains_key(&rank) {
+            self.work_stacks.insert(rank, (proof, stack.clone()));
+        }
+    }
+
     fn forget(&mut self, rank: u32) {
         let Some(pid) = self.ranks.remove(&rank).and_then(|seen| seen.pid) else { return };
         if let Some(ranks) = self.ranks_of_pid.get_mut(&pid) {
@@ -243,6 +257,10 @@ impl Record {
         }
         let own = match &event.what {
             What::Init(init) if self.is_world(init) => Some(init.rank),
+            // Which of a job's communicators ends is told by its size alone.
+            What::CommEnding { rank, nranks, .. } | What::CommEnded { rank, nranks, .. } if self.launch.ranks() == Some(*nranks) => {
+                Some(*rank)
+            }
             _ => None,
         };
         let Some(rank) = own.or(origin.rank) else { return };

@@ -10,6 +10,7 @@ use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
 use crate::base::clean;
 use crate::base::time::Stamp;
 use crate::logs::{TextEvent, What, prefilter};
+use crate::observe::evidence::Evidence;
 use crate::observe::log::Line;
 
 /// A line that was read.
@@ -145,14 +146,23 @@ impl Model {
         let (Some(record), Some(log)) = (self.records.get_mut(&seen.job), self.files.get_mut(&seen.file)) else { return };
         if seen.event.what == What::RunStart && files == 1 {
             record.transports.clear();
+            record.work_stacks.clear();
         }
-        record.apply(seen.event);
+        // A trainer loads its best checkpoint when it has trained.
+        let is_of_end = matches!(seen.event.what, What::Resumed { .. }) && log.progress.step.is_some();
+        if !is_of_end {
+            record.apply(seen.event);
+        }
         if let What::Joined { rank, .. } = &seen.event.what {
             record.revision += 1;
             if record.joined.get(rank).is_some_and(|times| *times > 1) && record.joined_again.is_none() {
                 let (after, text) = (record.joined.len(), seen.text.to_owned());
                 record.joined_again = Some(JoinedAgain { at: seen.since, file: seen.file, line: seen.line, text, after });
             }
+        }
+        if let (What::WorkStack(stack), Some(rank)) = (&seen.event.what, seen.rank) {
+            record.revision += 1;
+            record.stood(rank, Evidence::line(&log.info.path, seen.line, seen.text, seen.since), stack);
         }
         if !seen.event.what.is_alarm() {
             return;

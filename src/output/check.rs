@@ -59,6 +59,7 @@ fn root_cause(report: &Report, f: &Finding, zone: Zone) -> Value {
         "area": Area::of(f),
         "when": run::when_words(report, f),
         "calls": run::calls(report, f),
+        "around": report.again.around.iter().map(line).collect::<Vec<_>>(),
         "before": report.again.before.as_ref().map(line),
         "above_at": report.again.above.map(|(at, _)| zone.rfc3339(at)),
     })

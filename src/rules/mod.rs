@@ -78,6 +78,7 @@ pub mod straggler;
 mod transport_below_topology;
 mod version_mismatch;
 mod watchdogs;
+mod work_stacks;
 mod wrong_interface;
 mod wrong_rail;
 

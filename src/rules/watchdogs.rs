@@ -1,7 +1,7 @@
 //! What the watchdogs of all ranks say together: each of them only tells what it waited for, but the one that says nothing, or waits
 //! for something else, is the one to look at.
 
-use super::{collective_mismatch, hang_rank_absent, hang_symmetric, send_order_deadlock};
+use super::{collective_mismatch, hang_rank_absent, hang_symmetric, send_order_deadlock, work_stacks};
 use crate::base::severity::Confidence;
 use crate::base::time::Stamp;
 use crate::base::units::{all_of, counted};
@@ -147,7 +147,17 @@ const MOST_JUDGED: usize = 200;
 /// Names the ranks that did not come, or that called something else, where the watchdogs of a job tell.
 pub fn judge(model: &Model, job: &Job) -> Vec<Finding> {
     let logs = Logs::of(model, job);
-    let found = groups(&logs).iter().filter_map(|(group, reports)| of_group(&logs, group, reports)).collect::<Vec<_>>();
+    let groups = groups(&logs);
+    let mut found = groups.iter().filter_map(|(group, reports)| of_group(&logs, group, reports)).collect::<Vec<_>>();
+    if let Some(apart) = work_stacks::apart(logs.record, groups.len()) {
+        match found.iter_mut().find(|f| f.rule == hang_rank_absent::RULE.id || f.rule == collective_mismatch::RULE.id) {
+            Some(told) => {
+                told.why = format!("{}; {} ({})", told.why, apart.summary, apart.why);
+                told.evidence.extend(apart.evidence);
+            }
+            None => found = vec![apart],
+        }
+    }
     found.into_iter().take(MOST_JUDGED).map(|f| Finding { job: Some(job.id.clone()), witness: Witness::Watchdogs, ..f }).collect()
 }
 
@@ -155,7 +165,10 @@ pub fn judge(model: &Model, job: &Job) -> Vec<Finding> {
 pub fn note(model: &Model, job: &Job) -> Option<String> {
     let logs = Logs::of(model, job);
     let words: Vec<String> =
-        [open_questions(&logs), stood_words(&logs), queue_words(&logs), overrun_words(&logs)].into_iter().flatten().collect();
+        [open_questions(&logs), stood_words(&logs), queue_words(&logs), overrun_words(&logs), work_stacks::words(logs.record)]
+            .into_iter()
+            .flatten()
+            .collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 

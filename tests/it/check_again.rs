@@ -39,7 +39,7 @@ fn what_nccl_was_about_by_the_files_it_names_on_its_way_out() {
     lacks(&proxy, &["while NCCL"]);
     // Behind a step it may be the way out of the end of its communicators.
     lacks(&format!("step 100 loss 2.31\n{init}"), &["while NCCL"]);
-    lacks(&init.replace("node-1:211:380 [0] NCCL INFO", "bignode-1:211:380 [0] NCCL INFO"), &["init.cc"]);
+    lacks(&init.replace("node-1:211:380 [0] NCCL INFO", "bignode-1:211:380 [0] NCCL INFO"), &["transport.cc, init.cc"]);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn adapters_that_could_not_be_opened_are_why_sockets_are_used() {
     };
     let log = of(0) + &of(1);
     holds(&log, &["WARN (network) NCCL uses TCP sockets although mlx5_0 is there, which it could not open", "ls -l /dev/infiniband"]);
-    lacks(&log, &["Call to ibv_open_device failed"]);
+    lacks(&log, &["WARN Call to ibv_open_device failed (", "warning nccl-warn"]);
 }
 
 #[test]
@@ -434,4 +434,59 @@ fn the_number_of_a_test_is_no_rank() {
                12: [ RUN      ] Ring.Reduces\n12: [  FAILED  ] Ring.Reduces (3 ms)\n";
     holds(log, &["the test Ring.Reduces failed"]);
     lacks(log, &["rank 12", "Something did not come"]);
+}
+
+/// With Flight Recorder on, each watchdog prints where its rank called what timed out.
+#[test]
+fn ranks_that_called_elsewhere_than_the_others() {
+    let head = |rank: u32, us: u32| {
+        format!("[rank{rank}]:[E412 09:15:07.{us:06}000 ProcessGroupNCCL.cpp:733] Stack trace of the failed collective: \n")
+    };
+    let torch = "#0 all_reduce from /opt/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py:2810\n\
+                 #1 wrapper from /opt/venv/lib/python3.12/site-packages/torch/distributed/c10d_logger.py:81\n";
+    let end = "#4 main from /w/fit.py:301\n#5 <module> from /w/fit.py:340\n\n";
+    let trains = format!("{torch}#2 sync from /w/dp.py:44\n#3 step from /w/fit.py:120\n{end}");
+    let saves = format!("{torch}#2 agree from /w/save.py:9\n#3 checkpoint from /w/fit.py:188\n{}", end.replace(":301", ":307"));
+    let log = |third: &str| format!("{}{trains}{}{third}{}{trains}", head(0, 100), head(1, 200), head(2, 300));
+    holds(
+        &log(&saves),
+        &[
+            "FAIL (code) rank 1 waits in all_reduce of checkpoint (fit.py:188) and ranks 0 and 2 in all_reduce of step (fit.py:120): they did not \
+             make the same calls",
+            "critical, collective-mismatch, likely",
+            "they part in main (fit.py:301 and fit.py:307)",
+            ":1 Stack trace of the failed collective:",
+        ],
+    );
+    lacks(&log(&trains), &["did not make the same calls"]);
+    // Another group may wait elsewhere.
+    let status = |rank: u32, group: u32| {
+        format!(
+            "[rank{rank}]:[E412 09:15:06.000000000 ProcessGroupNCCL.cpp:2303] [PG ID {group} PG GUID {group}(mesh_{group}) Rank {rank}]  failure detected by watchdog \
+             at work sequence id: 236 PG status: last enqueued work: 247, last completed work: 235\n"
+        )
+    };
+    lacks(&(status(0, 1) + &status(1, 2) + &log(&saves)), &["did not make the same calls"]);
+}
+
+/// A logger that leaves out what is less than a second does not write before the line above it.
+#[test]
+fn of_one_second_the_line_above_is_the_first() {
+    let log = "[rank0]:[E502 11:20:33.412000000 compiler_depend.ts:429] SelfAttentionOperation setup failed!\n\
+               2026-05-02 11:20:33 ERROR Traceback (most recent call last):\n2026-05-02 11:20:33 ERROR   File \"/w/serve.py\", line 9, in run\n\
+               2026-05-02 11:20:33 ERROR RuntimeError: the sampler has nothing to copy\n";
+    holds(log, &["FAIL rank 0: Ascend: the operator SelfAttention of ATB could not be set up"]);
+}
+
+/// Who crashed had found its libraries.
+#[test]
+fn a_crash_is_not_for_want_of_a_library_of_another_program() {
+    let failed = |code: i32| {
+        format!(
+            "E0502 11:20:35.000000 91 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: {code}) local_rank: 0 (pid: 410) of binary: /opt/venv/bin/python\n"
+        )
+    };
+    let lookup = "/usr/bin/rsync: symbol lookup error: /lib64/libacl.so.1: undefined symbol: attr_copy, version ATTR_1.3\n";
+    holds(&format!("{lookup}{}", failed(-11)), &["FAIL local rank 0", "killed by signal 11 (SIGSEGV)"]);
+    holds(&format!("{lookup}{}", failed(127)), &["symbol lookup error", "said-library-missing"]);
 }

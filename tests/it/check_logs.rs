@@ -431,7 +431,7 @@ fn tests_of_nccl() {
              l4: Test NCCL failure common.cu:1119 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n",
         ),
         (
-            "fail nccl-warn [] Fusing NET devices from different NUMA domains is not supported.",
+            "fail nccl-warn [] NCCL was told to join NICs of different NUMA nodes to one (NCCL_NET_FORCE_MERGE or NCCL_NET_MERGE_LEVEL), which it cannot",
             "NCCL version 2.30.7+cuda13.3\nTOPO/NET : Made vNic 2\n\
              graph/topo.cc:1566 (ncclTopoGetVNicParent) NCCL WARN Fusing NET devices from different NUMA domains is not supported.\n\
              Test NCCL failure common.cu:212 'invalid argument (run with NCCL_DEBUG=WARN for details) / '\n",

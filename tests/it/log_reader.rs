@@ -327,7 +327,10 @@ fn the_number_of_a_task_is_a_rank_unless_it_starts_several() {
 fn the_gate_lets_everything_through_that_a_reader_understands() {
     for name in ["kill", "oom", "python", "nan", "checkpoint", "evaluate", "ifname", "hang", "mismatch", "stop", "hf", "twohosts"] {
         let kept: Vec<String> = lines(name).into_iter().filter(|l| prefilter::classify(l.as_bytes()) != Class::Noise).collect();
-        assert_eq!(counts(&read(&kept)), counts(&recording(name)), "{name}");
+        // Frames are only asked for where their head was read.
+        let mut all = counts(&recording(name));
+        all.remove("WorkStack");
+        assert_eq!(counts(&read(&kept)), all, "{name}");
         let text = lines(name).join("\n");
         let mut sieve = prefilter::Sieve::new(text.as_bytes());
         let mut sieved = Vec::new();

@@ -188,16 +188,19 @@ fn layout_channels_and_ends() {
     assert_eq!(info("Connected all rings, use ring PXN 0 GDR 1"), What::Connected { pxn: Some(false), gdr: Some(true) });
     assert_eq!(
         info("comm 0x2a rank 7 nranks 8 cudaDev 7 busId d0 - Destroy COMPLETE"),
-        What::CommEnded { comm: s("0x2a"), rank: 7, how: Ending::Destroy }
+        What::CommEnded { comm: s("0x2a"), rank: 7, nranks: 8, how: Ending::Destroy }
     );
     assert_eq!(
         info("comm 0x2a rank 7 nranks 8 cudaDev 7 busId d0 - Abort COMPLETE"),
-        What::CommEnded { comm: s("0x2a"), rank: 7, how: Ending::Abort }
+        What::CommEnded { comm: s("0x2a"), rank: 7, nranks: 8, how: Ending::Abort }
     );
     let comm = "comm 0x2a rank 7 nRanks 8 cudaDev 7 busId d0";
-    assert_eq!(info(&format!("{comm} - Abort START")), What::CommEnding { comm: s("0x2a"), rank: 7, how: Ending::Abort });
-    assert_eq!(info(&format!("{comm} - Revoke START")), What::CommEnding { comm: s("0x2a"), rank: 7, how: Ending::Revoke });
-    assert_eq!(info(&format!("{comm} - Revoke COMPLETE, result 0")), What::CommEnded { comm: s("0x2a"), rank: 7, how: Ending::Revoke });
+    assert_eq!(info(&format!("{comm} - Abort START")), What::CommEnding { comm: s("0x2a"), rank: 7, nranks: 8, how: Ending::Abort });
+    assert_eq!(info(&format!("{comm} - Revoke START")), What::CommEnding { comm: s("0x2a"), rank: 7, nranks: 8, how: Ending::Revoke });
+    assert_eq!(
+        info(&format!("{comm} - Revoke COMPLETE, result 0")),
+        What::CommEnded { comm: s("0x2a"), rank: 7, nranks: 8, how: Ending::Revoke }
+    );
 }
 
 #[test]

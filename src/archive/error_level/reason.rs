@@ -116,7 +116,7 @@ pub fn of(text: &str) -> Option<Reason> {
         LazyLock::new(|| RegexSet::new(REASONS.iter().map(|reason| format!("(?i){}", reason.words))).expect("patterns"));
     // Settings and counters that only name one: `timeout=600`, `(timeout: 30s)`, `handle_oom_kill: false`.
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)\b[\w.-]*(?:time_?out|deadline|memory_limit|oom|unsupported|unhealthy|evict\w*|preempt\w*)[\w.]*(?:\(\w+\))?(?:(?: \w+){0,2} to be)?\s*[=:|]\s*(?:[0-9]|none|false|true|inf)").expect("pattern")
+        Regex::new(r"(?i)\b[\w.-]*(?:time_?out|deadline|memory_limit|oom|unsupported|unhealthy|evict\w*|preempt\w*)[\w.]*(?:\(\w+\))?(?:(?: \w+){0,2} to be)?\s*(?:[=:|]|(?:is |was |are )?set to)\s*(?:[0-9]|none|false|true|inf)").expect("pattern")
     });
     // An I/O error of a network's library is no file's.
     static OF_NETWORK: LazyLock<Regex> = LazyLock::new(|| {
@@ -142,6 +142,11 @@ impl Reason {
     /// Somebody else is not there: who says so is not to blame.
     pub fn is_absence(self) -> bool {
         matches!(self.entry(), "said-timeout" | "said-peer-gone" | "said-refused" | "said-unreachable")
+    }
+
+    /// Who fails so ends by itself, with a code of its own.
+    pub fn keeps_from_starting(self) -> bool {
+        matches!(self.entry(), "said-library-missing" | "said-file-missing" | "said-settings" | "said-denied")
     }
 
     pub fn is_failure(self) -> bool {

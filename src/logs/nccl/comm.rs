@@ -61,7 +61,7 @@ fn comm(message: &str) -> Option<What> {
         _ => None,
     };
     if let Some(how) = ending {
-        return Some(if complete { What::CommEnded { comm, rank, how } } else { What::CommEnding { comm, rank, how } });
+        return Some(if complete { What::CommEnded { comm, rank, nranks, how } } else { What::CommEnding { comm, rank, nranks, how } });
     }
     // The numbers before the last are whole.
     (state.is_empty() && f.local_rank.is_some())

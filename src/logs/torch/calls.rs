@@ -61,14 +61,18 @@ const WRAPPERS: &[&str] = &[
     "nonrecursive_disable_wrapper",
 ];
 
+/// What stands around another function.
+pub fn is_wrapper(function: &str) -> bool {
+    WRAPPERS.contains(&function.trim_matches(['_', '<', '>']))
+}
+
 impl Calls {
     /// Takes a frame: what stands behind `File "`.
     pub fn add(&mut self, tail: &str) {
         let Some((file, rest)) = tail.split_once("\", line ") else { return };
         let Some((line, function)) = rest.split_once(", in ") else { return };
         let function = function.trim();
-        let is_wrapper = WRAPPERS.contains(&function.trim_matches(['_', '<', '>']));
-        if is_of_python(tail) || is_wrapper || !is_name(function) || file.starts_with('<') {
+        if is_of_python(tail) || is_wrapper(function) || !is_name(function) || file.starts_with('<') {
             return;
         }
         let file = file.replace('\\', "/");

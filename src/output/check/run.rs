@@ -306,7 +306,8 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let position = &alarm.position;
     let after = |began: Stamp, at: Stamp| Some(at.since(began)).filter(|took| took.as_secs() > 0 && *took < LONGEST_RUN && at >= began);
     // The line above it may carry a time where its own does not.
-    let at = alarm.at.into_iter().chain(report.again.before.as_ref().and_then(|before| before.at)).max();
+    let above = report.again.above.map(|(at, _)| at).filter(|_| !alarm.is_timed);
+    let at = alarm.at.into_iter().chain(report.again.before.as_ref().and_then(|before| before.at)).chain(above).max();
     let elapsed =
         position.began.zip(at).and_then(|(began, at)| after(began, at)).map(|took| format!("{} after the run's first line", span(took)));
     let epoch = position.epoch.map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
@@ -443,6 +444,8 @@ pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
             tells_others = true;
         }
     }
+    // Nor where not all of those to blame are known by their number.
+    tells_others &= f.ranks.len() <= 1 || own.len() == f.ranks.len();
     let listed: Vec<String> = pids.iter().take(MOST_PIDS).map(u32::to_string).collect();
     let more = if pids.len() > MOST_PIDS { ", …" } else { "" };
     let by = signals.into_iter().collect::<Vec<_>>().join(" and ");

@@ -10,7 +10,7 @@ use crate::base::time::Zone;
 use crate::base::words::{all_words, cuda_words, gpu_words, rank_words, wrap};
 use crate::logs::What;
 use crate::logs::catalog;
-use crate::logs::catalog::Part;
+use crate::logs::catalog::{Part, Scope};
 use crate::logs::gpu_memory::GpuMemory;
 use crate::model::alarms::Alarm;
 use crate::model::bringup::{Item, Seen};
@@ -67,6 +67,7 @@ pub fn text(report: &Report, zone: Zone, style: &Style) -> String {
     page.list("Also found", &own, true);
     page.list(if report.root_cause.is_some() { "Follows from it" } else { "Seen" }, &follows, false);
     page.list("Worth knowing", &context, false);
+    page.around(report);
     page.checklist(report);
     page.facts(report, zone);
     page.inputs(report);
@@ -179,7 +180,7 @@ impl Page {
         if let Some(when) = run::when_words(report, f) {
             self.row("when", Ink::Plain, &when);
         }
-        if let Some(before) = &report.again.before {
+        if let Some(before) = report.again.before.as_ref().filter(|before| report.again.around.iter().all(|e| e.line != before.line)) {
             self.row("before it", Ink::Plain, &format!("{}  {}", before.place(), before.text));
         }
         if is_consequence(f) {
@@ -257,6 +258,20 @@ impl Page {
         if findings.len() > MOST_LISTED {
             self.row("", Ink::Dim, &format!("and {} more, with --json", findings.len() - MOST_LISTED));
         }
+    }
+
+    /// The proof of the cause among the lines around it, by their numbers.
+    fn around(&mut self, report: &Report) {
+        let around = &report.again.around;
+        let Some(proof) = report.root_cause.and_then(|cause| report.findings[cause].evidence.first()).filter(|_| !around.is_empty()) else {
+            return;
+        };
+        self.title("The log there");
+        let number = |e: &Evidence| e.line.map_or(String::new(), |line| line.to_string());
+        let (above, below): (Vec<&Evidence>, Vec<&Evidence>) = around.iter().partition(|e| e.line < proof.line);
+        above.into_iter().for_each(|e| self.row(&number(e), Ink::Dim, &e.text));
+        self.row(&format!("{} >", number(proof)), Ink::Plain, &clean(&clip(proof.text.trim(), LONGEST_PROOF)));
+        below.into_iter().for_each(|e| self.row(&number(e), Ink::Dim, &e.text));
     }
 
     fn checklist(&mut self, report: &Report) {
@@ -343,7 +358,25 @@ fn said_by(report: &Report, f: &Finding) -> Option<String> {
     // Who has no name is told by his GPU, where another one ran out of memory, too.
     let gpus: BTreeSet<u32> = report.record().alarms.iter().filter_map(full_gpu).collect();
     said.extend(full_gpu(alarm).filter(|_| said.is_empty() && gpus.len() > 1).map(|gpu| format!("GPU {gpu}, as its process counts them")));
-    (!said.is_empty()).then(|| format!("{}{}", said.join(", "), said_by_others(report, alarm)))
+    if said.is_empty() {
+        return only_host(report).filter(|_| is_of_a_process(alarm));
+    }
+    Some(format!("{}{}", said.join(", "), said_by_others(report, alarm)))
+}
+
+/// What a process says of itself: a launcher and a kernel tell of others.
+fn is_of_a_process(alarm: &Alarm) -> bool {
+    match &alarm.event.what {
+        What::Exception(_) | What::CudaError { .. } | What::NcclWarn { .. } => true,
+        what => what.signature().is_some_and(|entry| entry.scope == Scope::Nccl),
+    }
+}
+
+/// The host, where the inputs name one alone: `its line does not say; host node-a is the only one that these inputs name`.
+fn only_host(report: &Report) -> Option<String> {
+    let record = report.record();
+    let host = Some(&record.hosts).filter(|hosts| hosts.len() == 1)?.first()?;
+    (record.ranks.len() < 2).then(|| format!("its line does not say; host {host} is the only one that these inputs name"))
 }
 
 /// `; ranks 1 to 7, too`, `; all 8 ranks say it: it is not one of them`: others that printed the same.
