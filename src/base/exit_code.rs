@@ -18,7 +18,7 @@ pub fn exit_words(code: i32) -> String {
         }
         None => match by_python(code) {
             Some(n) => format!("exit code {code}, which is -{n}: {}", exit_words(-n)),
-            None => format!("exit code {code}"),
+            None => format!("exit code {code}{}", of_python(code)),
         },
     }
 }
@@ -27,6 +27,11 @@ pub fn exit_words(code: i32) -> String {
 /// program may mean something else by the number, so that it is told, and nothing is decided by it.
 fn by_python(code: i32) -> Option<i32> {
     (241..=250).contains(&code).then(|| 256 - code).filter(|n| matches!(n, 6 | 7 | 9 | 11 | 15))
+}
+
+/// CPython's own code, since 3.6: at its end it could not write what was left for its output.
+fn of_python(code: i32) -> &'static str {
+    if code == 120 { " (Python could not write the rest of its output: a pipe was closed, or a disk is full)" } else { "" }
 }
 
 fn signal_name(signal: u32) -> Option<&'static str> {
@@ -53,6 +58,6 @@ pub fn signal_words(signal: u32) -> String {
 pub fn ended_words(exit_code: i32) -> String {
     match signal_of(exit_code) {
         Some(signal) => format!("was killed by {}", signal_words(signal)),
-        None => format!("exited with code {exit_code}"),
+        None => format!("exited with code {exit_code}{}", of_python(exit_code)),
     }
 }

@@ -80,16 +80,22 @@ pub struct Meaning {
     pub healthy: &'static str,
     /// It counts packets that were lost, damaged or sent again, or events that come of that: it is in the sum of what a port loses.
     pub is_loss: bool,
+    /// It counts time, in ticks, and not events: it has no sum with those that do.
+    pub is_time: bool,
     pub sign: Sign,
 }
 
 const fn row(name: &'static str, class: Class, healthy: &'static str) -> Meaning {
-    Meaning { name, class, healthy, is_loss: false, sign: Sign::None }
+    Meaning { name, class, healthy, is_loss: false, is_time: false, sign: Sign::None }
 }
 
 impl Meaning {
     const fn lost(self) -> Meaning {
         Meaning { is_loss: true, ..self }
+    }
+
+    const fn time(self) -> Meaning {
+        Meaning { is_time: true, ..self }
     }
 
     const fn sign(self, sign: Sign) -> Meaning {
@@ -177,7 +183,7 @@ pub const MEANINGS: &[Meaning] = &[
     row("port_rcv_remote_physical_errors", Class::Error, "none; the fault is elsewhere").lost().sign(Sign::Damage("packets that were damaged further away")),
     row("port_xmit_constraint_errors", Class::Error, NONE).lost(),
     row("port_xmit_discards", Class::Drop, NONE).lost().sign(Sign::FullBuffer("packets that could not be sent: congestion, or the other end does not take them")),
-    row("port_xmit_wait", Class::Congestion, "any; too much where throughput is low"),
+    row("port_xmit_wait", Class::Congestion, "any; too much where throughput is low").time(),
     row("rdma_read_wr_err", Class::Error, NONE).lost().sign(Sign::Damage("RDMA reads that failed")),
     row("rdma_write_wr_err", Class::Error, NONE).lost().sign(Sign::Damage("RDMA writes that failed")),
     row("req_cqe_error", Class::Error, "none but at the end of a job"),

@@ -42,7 +42,7 @@ pub fn judge_line(model: &Model, seen: &TextSeen, ledger: &mut Ledger) {
     let named = in_the_catalogue(seen);
     let seen = &TextSeen { event: named.as_ref().unwrap_or(seen.event), job: seen.job.clone(), ..*seen };
     if let Some((signature, text)) = (TextContext { model, seen, ledger }).signature()
-        && let Some(rule) = rules::rule(signature.rule)
+        && let Some(rule) = rules::rule_of_text(signature, model, &seen.job)
     {
         let found = (TextContext { model, seen, ledger }).signed(rule, signature, &text);
         // A text reports it once and for all; only what is looked at again and again has to hold for a while.

@@ -491,7 +491,7 @@ impl Session {
         self.culprits = Culprits::of(self);
         if self.verdicts.is_empty() && !self.reported_idle {
             self.reported_idle = true;
-            out.push((now, Event::State { job: None, state: State::Idle, phase: None, area: None, summary: "no job on this node".into() }));
+            out.push((now, Event::State { job: None, state: State::Idle, phase: None, area: None, summary: self.idle_words() }));
         }
     }
 
@@ -544,8 +544,12 @@ impl Session {
         (runs, self.verdicts.get(id).map(|v| v.state), worst, hesitates, job.map(|j| j.first_seen), id.to_owned())
     }
 
+    fn idle_words(&self) -> String {
+        format!("no job on this node{}", self.model.left_over_words())
+    }
+
     /// The state of the node: that of its main job.
     pub fn state(&self) -> (State, String) {
-        self.main_job().map_or((State::Idle, "no job on this node".into()), |(_, v)| (v.state, v.summary.clone()))
+        self.main_job().map_or_else(|| (State::Idle, self.idle_words()), |(_, v)| (v.state, v.summary.clone()))
     }
 }

@@ -8,9 +8,13 @@ use super::progress::Progress;
 use super::{FORGET_AFTER, KEEP_GONE, Model};
 use crate::base::agent::Agent;
 use crate::base::time::Stamp;
+use crate::base::units::counted;
 use crate::observe::process::ProcessRole;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
+
+/// Threads that only look whether something came use up to so much of a CPU.
+const AT_REST_PCT: f64 = 5.0;
 
 impl Model {
     /// Groups processes and files anew, if any came since the last time.
@@ -71,7 +75,7 @@ impl Model {
             launched.flat_map(|j| j.pids().filter(|pid| stays(j, pid)).map(|pid| (pid, j.id.as_str()))).collect();
         let mut members: BTreeMap<String, (Vec<u32>, Option<u32>)> = BTreeMap::new();
         for (&pid, process) in &self.processes {
-            if process.info.role == ProcessRole::Launcher {
+            if process.info.role == ProcessRole::Launcher || process.info.role == ProcessRole::Rank && self.is_started_by_rank(pid) {
                 continue;
             }
             let launcher = self.launcher_of(pid);
@@ -175,6 +179,18 @@ impl Model {
             }
         }
         None
+    }
+
+    /// A rank started it, without a launcher in between: a filter for its output, an evaluation with ranks of its own. It has the rank's
+    /// variables, or others of the same names, and is no rank of the job.
+    fn is_started_by_rank(&self, pid: u32) -> bool {
+        const DEEP: usize = 8;
+        let parent = |pid: &u32| self.processes.get(pid).map(|p| p.info.ppid);
+        let above = std::iter::successors(parent(&pid), parent).take(DEEP).filter_map(|pid| self.processes.get(&pid));
+        // Lightning's rank 0 has started the others, and leads them.
+        let is_led = self.processes.get(&pid).is_some_and(|p| p.info.place.is_some());
+        !is_led
+            && above.map(|p| p.info.role).find(|role| matches!(role, ProcessRole::Launcher | ProcessRole::Rank)) == Some(ProcessRole::Rank)
     }
 
     /// Says anew which job every file belongs to, after processes or files came or went.
@@ -326,8 +342,21 @@ impl Model {
             && alive.iter().all(orphaned)
             && (alive.len() < expected || alive.iter().all(|p| p.is_stopped()))
             && alive.iter().all(|p| {
-                p.is_stopped() || p.sample.state == Some('Z') || p.cpu_pct(self.now, Duration::from_secs(10)).is_some_and(|c| c < 2.0)
+                p.is_stopped()
+                    || p.sample.state == Some('Z')
+                    || p.cpu_pct(self.now, Duration::from_secs(10)).is_some_and(|c| c < AT_REST_PCT)
             })
+    }
+
+    /// What is left of earlier jobs, for the end of a sentence: `; pid 310 is left of an earlier one`. Empty where nothing is.
+    pub fn left_over_words(&self) -> String {
+        let of_stale = self.jobs.values().filter(|job| self.is_stale(job)).flat_map(Job::pids);
+        let left: Vec<u32> = of_stale.filter(|pid| self.processes.get(pid).is_some_and(Process::is_alive)).collect();
+        match left.as_slice() {
+            [] => String::new(),
+            [pid] => format!("; pid {pid} is left of an earlier one"),
+            all => format!("; {} are left of earlier ones", counted(all.len() as u64, "process")),
+        }
     }
 
     /// The job whose output a file is.

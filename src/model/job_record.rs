@@ -12,7 +12,7 @@ use crate::base::time::Stamp;
 use crate::formats::inspector::Inspector;
 use crate::formats::nccl_tests::Table;
 use crate::logs::header::{Launch, Present};
-use crate::logs::{Init, RankBy, Timings, What, WorkStack};
+use crate::logs::{Ending, Init, RankBy, Timings, What, WorkStack};
 use crate::observe::evidence::Evidence;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -68,6 +68,8 @@ pub struct Record {
     pub inspectors: Vec<Inspector>,
     /// Events that may be failures and came while the program watched, by how bad they are.
     pub said: BTreeMap<Severity, u64>,
+    /// Ranks that have destroyed the communicator of all ranks, with the line that says so.
+    pub left: BTreeMap<u32, Evidence>,
     /// Where each rank called the collective that timed out last, with the line that says so.
     pub work_stacks: BTreeMap<u32, (Evidence, WorkStack)>,
     /// Grows with everything that may be judged differently.
@@ -219,6 +221,21 @@ impl Record {
                 seen.host = host.cloned();
             }
         });
+    }
+
+    /// Notes who takes the communicator of all ranks down, or comes back to one.
+    pub(super) fn come_or_gone(&mut self, what: &What, proof: impl FnOnce() -> Evidence) {
+        match what {
+            What::Init(init) => {
+                self.left.remove(&init.rank);
+            }
+            What::CommEnded { rank, nranks, how: Ending::Destroy, .. }
+                if self.left.len() < MAX_RANKS && self.world_size().or(self.launch.ranks()) == Some(*nranks) =>
+            {
+                self.left.entry(*rank).or_insert_with(proof);
+            }
+            _ => {}
+        }
     }
 
     pub(super) fn stood(&mut self, rank: u32, proof: Evidence, stack: &WorkStack) {

@@ -281,9 +281,9 @@ impl Counters {
         self.values.iter().filter_map(|(name, c)| Some(Known { name, value: c.value, rate: self.rate(name), meaning: c.meaning? }))
     }
 
-    /// Per second, of all of a class; `None` where none of them is known.
+    /// Events per second, of all of a class; `None` where none of them is known.
     pub fn class_rate(&self, class: Class) -> Option<f64> {
-        sum(self.meaningful().filter(|known| known.meaning.class == class))
+        sum(self.meaningful().filter(|known| known.meaning.class == class && !known.meaning.is_time))
     }
 
     /// Those that mean something and have grown of late, or that seldom do.

@@ -30,6 +30,8 @@ pub struct Progress {
     pub throughput_unit: Option<&'static str>,
     /// As the line says, else from arrival times of steps.
     pub step_time_s: Option<f64>,
+    /// The first that was told, with what a start takes.
+    pub first_step_time_s: Option<f64>,
     /// To judge by, seconds.
     pub step_times: Series<600>,
     /// What was done a second in each of these; 0 where the line does not say.
@@ -310,6 +312,7 @@ impl Progress {
             self.told_step_time = true;
             self.told.by_bar = step.bar;
             self.step_time_s = Some(s);
+            self.first_step_time_s.get_or_insert(s);
             if let Some((began, first)) = made {
                 let by_batch = step.global_batch.map(|samples| samples / s);
                 self.took(at, s, step.throughput.or(by_batch));

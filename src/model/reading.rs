@@ -160,6 +160,7 @@ impl Model {
                 record.joined_again = Some(JoinedAgain { at: seen.since, file: seen.file, line: seen.line, text, after });
             }
         }
+        record.come_or_gone(&seen.event.what, || Evidence::line(&log.info.path, seen.line, seen.text, seen.since));
         if let (What::WorkStack(stack), Some(rank)) = (&seen.event.what, seen.rank) {
             record.revision += 1;
             record.stood(rank, Evidence::line(&log.info.path, seen.line, seen.text, seen.since), stack);

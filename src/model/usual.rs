@@ -106,7 +106,8 @@ impl Usual {
         self.climb.note(step, value);
         let far_above = |(before, share): &(f64, f64)| value >= before * times.value() * share;
         let narrow = if is_loss { self.narrow(value) } else { None };
-        let far = [self.highest(spread).zip(Some(1.0)), narrow].into_iter().flatten().find(far_above).map(|(before, _)| before);
+        let early = if is_loss { self.early() } else { None };
+        let far = [self.highest(spread).zip(Some(1.0)), narrow, early].into_iter().flatten().find(far_above).map(|(before, _)| before);
         let undone = || if is_loss { self.undone(value) } else { None };
         if let Some((before, is_small)) = far.map(|before| (before, false)).or_else(|| Some((undone()?, true))) {
             // What leaps further is another one.
@@ -153,6 +154,18 @@ impl Usual {
         let values = self.values.iter().skip(newest).map(|(_, v)| v);
         let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
         (least > 0.0 && most <= least * HARDLY && most <= self.climb.at_first * NEAR).then_some((most, SHARE))
+    }
+
+    /// The highest of few values that lie near one another, and the share of the times that tells then: what leaps by three orders of magnitude
+    /// needs no long history.
+    fn early(&self) -> Option<(f64, f64)> {
+        const FEW: usize = 5;
+        const NEAR: f64 = 10.0;
+        const SHARE: f64 = 100.0;
+        const NO_LOSS: f64 = 0.01;
+        let values = || self.values.iter().map(|(_, v)| v);
+        let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        (self.values.len() >= FEW && least >= NO_LOSS && most <= least * NEAR).then_some((most, SHARE))
     }
 
     fn highest(&self, spread: f64) -> Option<f64> {

@@ -28,7 +28,7 @@ pub fn findings(session: &Session, zone: Zone) -> String {
     }
     say("");
     if session.verdicts.is_empty() {
-        say("no job on this node");
+        say(&format!("no job on this node{}", model.left_over_words()));
     }
     for (id, verdict) in &session.verdicts {
         let phase = verdict.phase.map_or(String::new(), |p| format!(" ({p})"));

@@ -4,6 +4,7 @@
 //! holds now, with its evidence; opening, holding, clearing and counting are the ledger's business.
 
 mod absent_on_cpus;
+mod addresses;
 pub mod area;
 mod busbw_below_platform;
 pub mod chain;
@@ -415,6 +416,13 @@ pub fn rule(id: &str) -> Option<&'static Rule> {
     RULES.iter().find(|r| r.id == id)
 }
 
+/// The rule that a text stands under. Who waits for others in vain does not start any more once the job has made steps.
+pub fn rule_of_text(signature: &Signature, model: &Model, job: &str) -> Option<&'static Rule> {
+    let trains = || model.progress_of(job).is_some_and(|p| p.last_step_at.is_some());
+    let waits = signature.rule == init_stuck::RULE.id && signature.part == Part::Messenger;
+    rule(if waits && trains() { collective_timeout::RULE.id } else { signature.rule })
+}
+
 /// `3 GPUs are spinning in NCCL; no bytes moved for 12 s`
 fn spinning(gpus: usize, lasts: Duration) -> String {
     format!("{}; no bytes moved for {}", spins(gpus), span(lasts))
@@ -612,6 +620,11 @@ impl TextContext<'_> {
         } else if let Some(who) = self.who().strip_suffix(": ").filter(|_| !self.names_somebody(&found)) {
             // Who reports that somebody else is missing is told, and not blamed.
             found.summary = found.summary.replacen(SOME_RANK, &format!("{who} waited "), 1);
+        }
+        // What is only passed on or harmless is not explained further.
+        let fails = found.severity >= Severity::Error && area::Area::of(&found) != Some(area::Area::Code);
+        if let Some(note) = addresses::note(&found.summary).filter(|_| fails) {
+            found.why = format!("{note}. {}", found.why);
         }
         self.tell_doing(&mut found);
         found

@@ -711,7 +711,15 @@ fn absent(
         _ => format!("{} reported it", rank_words(&came.iter().copied().collect::<Vec<_>>())),
     };
     let mut evidence: Vec<Evidence> = Vec::new();
-    let (rule, ranks, summary, why, confidence) = if !behind.is_empty() {
+    let left = if is_world { gone_before(logs, waiting, &came) } else { Vec::new() };
+    let (rule, ranks, summary, why, confidence) = if behind.is_empty() && !left.is_empty() {
+        let ranks: Vec<u32> = left.iter().map(|(rank, _)| *rank).collect();
+        evidence.extend(left.iter().take(3).map(|(_, proof)| (*proof).clone()));
+        let whose = if ranks.len() == 1 { "its communicator" } else { "their communicators" };
+        let summary = format!("{} took {whose} down and did not join {what}; {waits} until the watchdog ended it", rank_words(&ranks));
+        let why = format!("who destroys a communicator is done with its work: uneven data, an early end, or a branch of its own; {issued}");
+        (hang_rank_absent::RULE, ranks, summary, why, Confidence::Likely)
+    } else if !behind.is_empty() {
         let ranks: Vec<u32> = behind.iter().map(|b| b.0).collect();
         evidence.extend(ranks.iter().take(3).filter_map(|r| reports[r].status).map(|a| logs.proof(a)));
         let last: Vec<String> = behind.iter().take(3).map(|(r, e)| format!("rank {r} had enqueued up to {e}")).collect();
@@ -751,6 +759,17 @@ fn absent(
     found.confidence = confidence;
     found.evidence = evidence;
     Some(found)
+}
+
+/// Ranks that had destroyed the communicator of all ranks before the first of those that waited reported it.
+fn gone_before<'a>(logs: &Logs<'a>, waiting: &[(u32, &Report)], came: &BTreeSet<u32>) -> Vec<(u32, &'a Evidence)> {
+    let reports = || waiting.iter().filter_map(|(_, r)| r.timeout).map(|(alarm, _)| alarm);
+    let is_before = |gone: &Evidence, alarm: &Alarm| match gone.path.as_deref() == Some(logs.model.path_of(alarm.file)) {
+        true => gone.line < alarm.line,
+        false => gone.at.zip(alarm.at).is_some_and(|(gone, at)| gone < at),
+    };
+    let all = logs.record.left.iter().filter(|(rank, gone)| !came.contains(rank) && reports().all(|alarm| is_before(gone, alarm)));
+    all.map(|(rank, gone)| (*rank, gone)).collect()
 }
 
 fn report_words(n: usize) -> &'static str {

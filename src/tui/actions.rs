@@ -272,7 +272,10 @@ impl Ui {
             }
             Action::Copy | Action::CopyLine => match view::command(session, self) {
                 Some(command) => return Effect::Copy(command),
-                None => self.notice = Some("nothing to copy: no finding has a next step".into()),
+                None => {
+                    let of = self.job.as_ref().map_or(String::new(), |job| format!(" of job {job}"));
+                    self.notice = Some(format!("nothing to copy: no finding{of} has a next step"));
+                }
             },
             Action::Acknowledge => return self.acknowledge(session),
             Action::Mute => return self.mute(session),

@@ -522,7 +522,8 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
     }
     lines.truncate(most);
     if lines.is_empty() {
-        lines.push(Line::from(vec![Span::styled(" ○ IDLE  ", theme.text), Span::styled("no job on this node yet", theme.dim)]));
+        let none = format!("no job on this node yet{}", session.model.left_over_words());
+        lines.push(Line::from(vec![Span::styled(" ○ IDLE  ", theme.text), Span::styled(none, theme.dim)]));
         if area.height >= 20 && width >= 80 {
             let hint = "It is found by itself when it starts. `nccl-top doctor` checks this host, `nccl-top demo` shows a job.";
             lines.extend(wrap(hint, width - 4).into_iter().map(|part| Line::styled(format!("   {part}"), theme.dim)));
@@ -535,7 +536,7 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
 fn draw_sentence(buf: &mut Buffer, session: &Session, ui: &Ui, theme: &Theme, area: Rect) {
     let width = usize::from(area.width);
     let (text, style, next) = match ui.main_job(session) {
-        None => ("○ IDLE  no job on this node yet".to_owned(), theme.text, None),
+        None => (format!("○ IDLE  no job on this node yet{}", session.model.left_over_words()), theme.text, None),
         Some((id, verdict)) => {
             let (head, sentence) = head_and_sentence(session, ui, id, verdict, session.verdicts.len() > 1, width);
             let next = session.named(id).and_then(|f| crate::diagnosis::remedies::first(&session.model, f));

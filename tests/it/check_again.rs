@@ -490,3 +490,29 @@ fn a_crash_is_not_for_want_of_a_library_of_another_program() {
     holds(&format!("{lookup}{}", failed(-11)), &["FAIL local rank 0", "killed by signal 11 (SIGSEGV)"]);
     holds(&format!("{lookup}{}", failed(127)), &["symbol lookup error", "said-library-missing"]);
 }
+
+/// Who destroys the communicator of all ranks is done with its work; the others wait for it in vain.
+#[test]
+fn a_rank_that_left_before_the_others() {
+    let init = |rank: u32| {
+        format!(
+            "node-1:21{rank}:21{rank} [{rank}] NCCL INFO ncclCommInitRank comm 0x7f0{rank} rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}b000 commId 0x5 - Init COMPLETE\n"
+        )
+    };
+    let gone = "node-1:211:333 [1] NCCL INFO comm 0x7f01 rank 1 nranks 2 cudaDev 1 busId 1b000 - Destroy COMPLETE\n";
+    let timeout = "[rank0]:[E412 09:15:06.000000000 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID 0(default_pg) Rank 0] Watchdog caught collective operation timeout: \
+                   WorkNCCL(SeqNum=236, OpType=ALLREDUCE, NumelIn=16, NumelOut=16, Timeout(ms)=600000) ran for 600005 milliseconds before timing out.\n";
+    let both = init(0) + &init(1);
+    holds(
+        &format!("{both}{gone}{timeout}"),
+        &[
+            "FAIL rank 1 took its communicator down and did not join AllReduce 236; 1 rank waited",
+            "hang-rank-absent, likely",
+            "- Destroy COMPLETE",
+        ],
+    );
+    // Behind the timeout all come down; and who comes back has not left.
+    for log in [format!("{both}{timeout}{gone}"), format!("{both}{gone}{}{timeout}", init(1).replace("commId 0x5", "commId 0x6"))] {
+        lacks(&log, &["took its communicator down"]);
+    }
+}

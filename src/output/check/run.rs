@@ -55,7 +55,7 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add(
         "training",
         match report.training() {
-            Some(progress) => Some(training_words(progress)),
+            Some(progress) => Some(training_words(progress, report.root_cause.is_none())),
             None => planned().map(|total| format!("{} steps planned, none seen", group(total))).or_else(|| no_step_words(report)),
         },
     );
@@ -229,7 +229,10 @@ fn short(n: f64) -> String {
     if is_plain { format!("{digits}") } else { format!("{digits:e}") }
 }
 
-fn training_words(progress: &Progress) -> String {
+/// `ends`: nothing is wrong, so where its steps stop the log does.
+fn training_words(progress: &Progress, ends: bool) -> String {
+    /// A first step that compiles, or connects, takes so many times what the others do.
+    const OF_START: f64 = 2.0;
     let mut said = vec![match (progress.step, progress.total_steps) {
         (Some(step), Some(total)) => format!("step {} of {}", group(step), group(total)),
         (Some(step), None) => format!("step {}", group(step)),
@@ -245,15 +248,17 @@ fn training_words(progress: &Progress) -> String {
     said.extend(progress.learning_rate.map(|rate| format!("learning rate {}", short(rate))));
     let by_lines =
         || progress.written_pace_s().map(|s| format!("about {} a step, by the times of the lines", crate::base::units::seconds(s)));
-    let usual = || {
-        progress
-            .step_time_s
-            .and_then(|last| usual(&progress.step_times, last))
-            .map_or(String::new(), |s| format!(" ({} as a rule)", crate::base::units::seconds(s)))
-    };
-    said.extend(progress.step_time_s.map(|s| format!("{} a step{}", crate::base::units::seconds(s), usual())).or_else(by_lines));
+    let first = progress.first_step_time_s.zip(progress.step_time_s).filter(|(first, last)| *first >= last * OF_START);
+    let first = first.map(|(first, _)| format!("{} the first", crate::base::units::seconds(first)));
+    let usual = progress.step_time_s.and_then(|last| usual(&progress.step_times, last));
+    let usual = usual.map(|s| format!("{} as a rule", crate::base::units::seconds(s)));
+    let beside = usual.into_iter().chain(first).collect::<Vec<_>>().join(", ");
+    let beside = if beside.is_empty() { beside } else { format!(" ({beside})") };
+    said.extend(progress.step_time_s.map(|s| format!("{} a step{beside}", crate::base::units::seconds(s))).or_else(by_lines));
     said.extend(progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))));
     said.extend(Some(progress.skipped_steps).filter(|n| *n > 0).map(|n| format!("{} skipped", counted(n, "step"))));
+    let is_short = progress.step.zip(progress.total_steps).is_some_and(|(step, total)| step < total);
+    said.extend((ends && is_short && progress.done_at.is_none()).then(|| "the log ends there".to_owned()));
     said.extend(progress.done_at.map(|_| "finished".to_owned()));
     if !progress.is_empty() {
         said.push(format!("({})", progress.dialect.as_str()));

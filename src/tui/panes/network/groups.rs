@@ -168,7 +168,10 @@ pub(super) fn clusters<'a>(ctx: &Ctx, nics: &[Nic<'a>]) -> Vec<Nic<'a>> {
             places.into_iter().zip(members).for_each(|(gpu, nic)| near_to.entry(natural(&gpu)).or_default().push(nic));
             out.extend(near_to.into_values().map(|members| {
                 let gpu = members[0].near.clone().unwrap_or_default();
-                Nic::of_group(format!("GPU {gpu}"), members)
+                match <[Nic; 1]>::try_from(members) {
+                    Ok([alone]) => alone,
+                    Err(members) => Nic::of_group(format!("GPU {gpu}"), members),
+                }
             }));
         } else if let Some(per_gpu) = per_gpu.filter(|_| members.iter().all(|n| n.bus().is_some())) {
             members.sort_by(|a, b| a.bus().cmp(&b.bus()));
