@@ -736,7 +736,41 @@ impl Progress {
     /// Time left at the current pace.
     pub fn eta(&self) -> Option<Duration> {
         let left = self.total_steps?.checked_sub(self.step?)?;
-        let per_step = self.step_times.median_of_last(50).or(self.step_time_s)?;
+        let per_step = self.newest_pace_s().or_else(|| self.step_times.median_of_last(50)).or(self.step_time_s)?;
         Duration::try_from_secs_f64(left as f64 * per_step).ok()
+    }
+
+    /// What a step takes since all of the newest take much more, or much less, than most of those before.
+    fn newest_pace_s(&self) -> Option<f64> {
+        const NEWEST: usize = 8;
+        const OTHER: f64 = 1.25;
+        let usual = self.step_times.median_of_last(50).filter(|_| self.step_times.len() >= 2 * NEWEST)?;
+        let newest = || self.step_times.iter().rev().take(NEWEST).map(|(_, s)| s);
+        let is_other = newest().all(|s| s > usual * OTHER) || newest().all(|s| s * OTHER < usual);
+        is_other.then(|| self.step_times.median_of_last(NEWEST))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Progress;
+    use crate::base::time::Stamp;
+    use std::time::Duration;
+
+    /// 1,000 steps are planned, and so many were made of a second each, then so many of two.
+    fn after(fast: u64, slow: u64) -> Option<Duration> {
+        let mut progress = Progress { total_steps: Some(1000), step: Some(fast + slow), ..Progress::default() };
+        for step in 0..fast + slow {
+            progress.step_times.push(Stamp(step as i64 * 1_000_000_000), if step < fast { 1.0 } else { 2.0 });
+        }
+        progress.eta()
+    }
+
+    #[test]
+    fn the_end_is_reckoned_by_the_pace_of_now() {
+        assert_eq!(after(100, 0), Some(Duration::from_secs(900)));
+        // A few long steps may be a checkpoint.
+        assert_eq!(after(100, 7), Some(Duration::from_secs(893)));
+        assert_eq!(after(100, 8), Some(Duration::from_secs(892 * 2)));
     }
 }

@@ -8,6 +8,7 @@ use crate::base::units::counted;
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::port::{Counters, Growth, Link, Netdev, Port};
+use crate::model::topology::{Place, Topology};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 use std::collections::BTreeSet;
@@ -162,11 +163,22 @@ impl TickContext<'_> {
 
     /// A finding about ports, of the job that it was first seen with, or `job`.
     pub fn of_wire(&self, rule: &Rule, wire: &Wire, summary: String, since: Stamp, job: Option<&Job>) -> Finding {
-        let mut found = rule.finding(wire.name.clone(), summary, since);
+        let mut found = rule.finding(wire.name.clone(), format!("{summary}{}", self.near_words(&wire.name)), since);
         let open = self.open_on(rule, &found.subject);
         found.job = open.map_or_else(|| job.map(|j| j.id.clone()), |open| open.job.clone());
         found.ports = vec![wire.name.clone()];
         found
+    }
+
+    /// ` (near GPU 5, rank 13)`: whose way to the network an RDMA port is, where the PCI tree tells. Which NIC NCCL took for whom it does not.
+    fn near_words(&self, port: &str) -> String {
+        let Some(port) = self.model.ports.values().find(|p| p.name() == port).filter(|_| self.model.gpus.len() > 1) else {
+            return String::new();
+        };
+        let near = Topology::of(self.model).nearest_gpus(&Place::of_port(&port.info));
+        let [gpu] = near.as_slice() else { return String::new() };
+        let rank = self.model.owner_of_gpu(*gpu).and_then(|(job, pid)| job.rank_of(pid));
+        format!(" (near GPU {gpu}{})", rank.map_or(String::new(), |rank| format!(", rank {rank}")))
     }
 
     /// What is open on a port by its counters.

@@ -256,7 +256,13 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     {
         let below = Rect { y: area.y + height + 1, height: area.height - height - 1, ..area };
         buf.put(area.x, area.y + height, "─".repeat(usize::from(area.width)), usize::from(area.width), ctx.theme.border);
-        super::lines(below, buf, &detail(ctx, f, usize::from(area.width)));
+        let mut told = detail(ctx, f, usize::from(area.width));
+        let rows = usize::from(below.height);
+        if told.len() > rows && rows > 1 {
+            told.truncate(rows - 1);
+            told.push(Line::styled("… enter shows all of it", ctx.theme.dim));
+        }
+        super::lines(below, buf, &told);
     }
 }
 

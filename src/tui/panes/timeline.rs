@@ -538,8 +538,13 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
         marks.push(Mark { at: axis.from, words, style: theme.state(chapter.state), line: false });
         newest = marks.len();
     }
-    // That is the verdict that stands on top.
+    // That is the verdict that stands on top, where it looks as it does since then: what came later has a mark of its own.
+    let looked_so = |at: Stamp| {
+        let since = ctx.session.named(job).map(|f| f.since);
+        since.is_none_or(|since| axis.cell(at).zip(axis.cell(since)).is_none_or(|(mark, found)| found < mark + SAME))
+    };
     if let (Some(mark), Some((job, verdict))) = (newest.checked_sub(1).and_then(|at| marks.get_mut(at)), ctx.main_job())
+        && looked_so(mark.at)
         && let Some(bad) = crate::tui::view::look_of(ctx.session, job, verdict)
     {
         mark.style = theme.severity(bad);
