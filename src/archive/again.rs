@@ -93,6 +93,14 @@ impl<'a> Proof<'a> {
         self.lines[..self.line - from].iter().enumerate().rev().map(move |(at, line)| (from + at, *line))
     }
 
+    /// It and the lines around it with their numbers, in their order: so many above it, and so many below.
+    pub fn near(&self, above: usize, below: usize) -> impl Iterator<Item = (usize, &'a [u8])> {
+        let (from, at) = (self.from, self.line - self.from);
+        let first = at.saturating_sub(above);
+        let last = (at + below + 1).min(self.lines.len());
+        self.lines[first..last].iter().enumerate().map(move |(i, line)| (from + first + i, *line))
+    }
+
     /// The lines behind it.
     pub fn below(&self) -> impl Iterator<Item = &'a [u8]> {
         self.lines[self.line - self.from + 1..].iter().copied()

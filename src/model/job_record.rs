@@ -56,8 +56,6 @@ pub struct Record {
     pub init_s: BTreeMap<u32, f64>,
     /// Number of ranks as rings and initialisations give it, which name no communicator in old versions.
     pub ring_ranks: Option<u32>,
-    /// Ranks of the largest communicator that ended: it may be a part of the job.
-    pub ended_comm_ranks: Option<u32>,
     /// Ranks of the largest communicator that lines name.
     largest_comm: u32,
     /// nccl-tests tables, with the path of the file that they stand in.
@@ -69,11 +67,20 @@ pub struct Record {
     /// Events that may be failures and came while the program watched, by how bad they are.
     pub said: BTreeMap<Severity, u64>,
     /// Ranks that have destroyed the communicator of all ranks, with the line that says so.
-    pub left: BTreeMap<u32, Evidence>,
+    pub left: BTreeMap<u32, Told<()>>,
     /// Where each rank called the collective that timed out last, with the line that says so.
-    pub work_stacks: BTreeMap<u32, (Evidence, WorkStack)>,
+    pub work_stacks: BTreeMap<u32, Told<WorkStack>>,
     /// Grows with everything that may be judged differently.
     pub revision: u64,
+}
+
+/// What a rank has said, with the line that says it, and the run of the file that it is of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told<T> {
+    pub what: T,
+    pub proof: Evidence,
+    pub file: u32,
+    pub run: u32,
 }
 
 /// A line by which a rank began that had begun already.
@@ -124,10 +131,6 @@ impl Record {
                 if init.comm_id.is_some() {
                     self.largest_comm = self.largest_comm.max(init.nranks);
                 }
-            }
-            // A log that begins in the middle has no line of its initialisation.
-            What::CommEnding { nranks, .. } | What::CommEnded { nranks, .. } => {
-                self.ended_comm_ranks = self.ended_comm_ranks.max(Some(*nranks))
             }
             What::Placed { rank, pid, host } if self.ranks_of_pid.len() < MAX_RANKS => {
                 // Where hosts have names, an address is another name of one of them.
@@ -223,24 +226,26 @@ impl Record {
         });
     }
 
-    /// Notes who takes the communicator of all ranks down, or comes back to one.
-    pub(super) fn come_or_gone(&mut self, what: &What, proof: impl FnOnce() -> Evidence) {
-        match what {
-            What::Init(init) => {
+    /// Notes who takes the communicator of all ranks down, or comes back to one, and where a rank called what timed out.
+    pub(super) fn come_or_gone(&mut self, event: &What, writer: Option<u32>, told: impl FnOnce() -> Told<()>) {
+        let world = self.world_size().or(self.launch.ranks());
+        match event {
+            What::Init(init) if world.is_none_or(|all| init.nranks >= all) => {
                 self.left.remove(&init.rank);
             }
-            What::CommEnded { rank, nranks, how: Ending::Destroy, .. }
-                if self.left.len() < MAX_RANKS && self.world_size().or(self.launch.ranks()) == Some(*nranks) =>
-            {
-                self.left.entry(*rank).or_insert_with(proof);
+            What::CommEnded { rank, nranks, how: Ending::Destroy, .. } if self.left.len() < MAX_RANKS && world == Some(*nranks) => {
+                self.left.entry(*rank).or_insert_with(told);
+            }
+            What::WorkStack(stack) => {
+                if let Some(rank) = writer
+                    && (self.work_stacks.len() < MAX_RANKS || self.work_stacks.contains_key(&rank))
+                {
+                    let Told { proof, file, run, .. } = told();
+                    self.work_stacks.insert(rank, Told { what: stack.clone(), proof, file, run });
+                    self.revision += 1;
+                }
             }
             _ => {}
-        }
-    }
-
-    pub(super) fn stood(&mut self, rank: u32, proof: Evidence, stack: &WorkStack) {
-        if self.work_stacks.len() < MAX_RANKS || self.work_stacks.contains_key(&rank) {
-            self.work_stacks.insert(rank, (proof, stack.clone()));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::alarms::{Alarm, Said};
 use super::bringup::{Who, host_id};
 use super::job::Job;
-use super::job_record::{JoinedAgain, Record, is_all_here};
+use super::job_record::{JoinedAgain, Record, Told, is_all_here};
 use super::log::Kept;
 use super::progress::Progress;
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
@@ -146,10 +146,10 @@ impl Model {
         let (Some(record), Some(log)) = (self.records.get_mut(&seen.job), self.files.get_mut(&seen.file)) else { return };
         if seen.event.what == What::RunStart && files == 1 {
             record.transports.clear();
-            record.work_stacks.clear();
         }
         // A trainer loads its best checkpoint when it has trained.
-        let is_of_end = matches!(seen.event.what, What::Resumed { .. }) && log.progress.step.is_some();
+        let is_over = log.progress.done_at.is_some() || log.progress.total_steps.is_some_and(|total| log.progress.step >= Some(total));
+        let is_of_end = matches!(seen.event.what, What::Resumed { .. }) && is_over;
         if !is_of_end {
             record.apply(seen.event);
         }
@@ -160,11 +160,11 @@ impl Model {
                 record.joined_again = Some(JoinedAgain { at: seen.since, file: seen.file, line: seen.line, text, after });
             }
         }
-        record.come_or_gone(&seen.event.what, || Evidence::line(&log.info.path, seen.line, seen.text, seen.since));
-        if let (What::WorkStack(stack), Some(rank)) = (&seen.event.what, seen.rank) {
-            record.revision += 1;
-            record.stood(rank, Evidence::line(&log.info.path, seen.line, seen.text, seen.since), stack);
-        }
+        let of_run = log.chronicle.run;
+        record.come_or_gone(&seen.event.what, seen.rank, || {
+            let proof = Evidence::line(&log.info.path, seen.line, seen.text, seen.since);
+            Told { what: (), proof, file: seen.file, run: of_run }
+        });
         if !seen.event.what.is_alarm() {
             return;
         }

@@ -1,14 +1,25 @@
 //! Networks whose addresses tell by themselves why nobody answers there.
 
+use crate::rules::findings::Finding;
+
+/// Says so in front of a finding's reason.
+pub(super) fn explain(found: &mut Finding, words: &str) {
+    if let Some(note) = note(words) {
+        found.why = format!("{note}. {}", found.why);
+    }
+}
+
 /// What an address in a failure's words says of the network that it is of.
-pub(super) fn note(words: &str) -> Option<String> {
+fn note(words: &str) -> Option<String> {
     let addresses = words.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.'));
     addresses.filter_map(|word| Some((word, octets(word)?))).find_map(|(address, octets)| {
         let of = match octets {
             // Docker's default of docker0.
-            [172, 17, ..] => "of Docker's own bridge, which each host has for itself: no other host is reached by it. Choose the interface that joins the hosts",
+            [172, 17, ..] => "as a rule of Docker's own bridge, which each host has for itself: no other host is reached by it. Choose the interface that joins the hosts",
             // libvirt's default of virbr0.
             [192, 168, 122, _] => "of libvirt's own bridge (virbr0), which each host has for itself: no other host is reached by it. Choose the interface that joins the hosts",
+            // The metadata of a cloud's machine, and the DNS of a Kubernetes node.
+            [169, 254, 169, 254] | [169, 254, 20, _] => return None,
             // RFC 3927.
             [169, 254, ..] => "one that an interface gives itself where nobody gave it any: no router passes it on. Choose the interface that joins the hosts",
             _ => return None,

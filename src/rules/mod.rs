@@ -621,10 +621,10 @@ impl TextContext<'_> {
             // Who reports that somebody else is missing is told, and not blamed.
             found.summary = found.summary.replacen(SOME_RANK, &format!("{who} waited "), 1);
         }
-        // What is only passed on or harmless is not explained further.
-        let fails = found.severity >= Severity::Error && area::Area::of(&found) != Some(area::Area::Code);
-        if let Some(note) = addresses::note(&found.summary).filter(|_| fails) {
-            found.why = format!("{note}. {}", found.why);
+        // Interfaces are chosen for what ranks say to one another, and not for storage or a program's own requests.
+        if found.severity >= Severity::Error && matches!(area::Area::of(&found), None | Some(area::Area::Network)) {
+            let words = found.summary.clone();
+            addresses::explain(&mut found, &words);
         }
         self.tell_doing(&mut found);
         found

@@ -52,9 +52,7 @@ fn unknown(ctx: &TextContext) -> Option<Finding> {
     }
     if let Some(result) = returned_behind(ctx) {
         found.severity = Severity::Error;
-        if let Some(note) = super::addresses::note(text) {
-            found.why = format!("{note}. {}", found.why);
-        }
+        super::addresses::explain(&mut found, text);
         // What NCCL may have got over by itself needs no advice.
         found.next = of_the_system.map(|(_, _, next)| (*next).to_owned());
         found.summary = format!("{}{}", ctx.who(), found.summary);

@@ -149,13 +149,19 @@ pub fn judge(model: &Model, job: &Job) -> Vec<Finding> {
     let logs = Logs::of(model, job);
     let groups = groups(&logs);
     let mut found = groups.iter().filter_map(|(group, reports)| of_group(&logs, group, reports)).collect::<Vec<_>>();
-    if let Some(apart) = work_stacks::apart(logs.record, groups.len()) {
+    // Who waits for one call has made it, wherever in its program.
+    let is_one_call = |reports: &BTreeMap<u32, Report>| {
+        let mut waiting = reports.values().filter(|r| r.timeout.is_some());
+        let first = waiting.next();
+        first.is_some_and(|first| waiting.clone().next().is_some() && waiting.all(|r| r.waits_for(first)))
+    };
+    if let Some(apart) = work_stacks::apart(&logs.stacks(), groups.len()).filter(|_| !groups.values().any(is_one_call)) {
         match found.iter_mut().find(|f| f.rule == hang_rank_absent::RULE.id || f.rule == collective_mismatch::RULE.id) {
             Some(told) => {
                 told.why = format!("{}; {} ({})", told.why, apart.summary, apart.why);
                 told.evidence.extend(apart.evidence);
             }
-            None => found = vec![apart],
+            None => found.push(apart),
         }
     }
     found.into_iter().take(MOST_JUDGED).map(|f| Finding { job: Some(job.id.clone()), witness: Witness::Watchdogs, ..f }).collect()
@@ -165,7 +171,7 @@ pub fn judge(model: &Model, job: &Job) -> Vec<Finding> {
 pub fn note(model: &Model, job: &Job) -> Option<String> {
     let logs = Logs::of(model, job);
     let words: Vec<String> =
-        [open_questions(&logs), stood_words(&logs), queue_words(&logs), overrun_words(&logs), work_stacks::words(logs.record)]
+        [open_questions(&logs), stood_words(&logs), queue_words(&logs), overrun_words(&logs), work_stacks::words(&logs.stacks())]
             .into_iter()
             .flatten()
             .collect();
@@ -277,6 +283,15 @@ impl<'a> Logs<'a> {
         let model = self.model;
         let is_of_now = move |a: &&Alarm| model.files.get(&a.file).is_none_or(|f| f.is_present(a.run));
         self.record.alarms.iter().filter(is_of_now)
+    }
+
+    /// Where the ranks called what timed out in the present run.
+    fn stacks(&self) -> work_stacks::Stacks<'a> {
+        self.record.work_stacks.iter().filter(|(_, told)| self.is_of_now(told.file, told.run)).map(|(rank, told)| (*rank, told)).collect()
+    }
+
+    fn is_of_now(&self, file: u32, run: u32) -> bool {
+        self.model.files.get(&file).is_none_or(|f| f.is_present(run))
     }
 
     fn rank_of(&self, alarm: &Alarm) -> Option<u32> {
@@ -768,7 +783,13 @@ fn gone_before<'a>(logs: &Logs<'a>, waiting: &[(u32, &Report)], came: &BTreeSet<
         true => gone.line < alarm.line,
         false => gone.at.zip(alarm.at).is_some_and(|(gone, at)| gone < at),
     };
-    let all = logs.record.left.iter().filter(|(rank, gone)| !came.contains(rank) && reports().all(|alarm| is_before(gone, alarm)));
+    let gone = || logs.record.left.iter().filter(|(_, told)| logs.is_of_now(told.file, told.run)).map(|(rank, told)| (rank, &told.proof));
+    let before = |proof: &Evidence| reports().all(|alarm| is_before(proof, alarm));
+    // Where some that came have destroyed one too, it was not the one that they all wait in.
+    if gone().any(|(rank, proof)| came.contains(rank) && before(proof)) {
+        return Vec::new();
+    }
+    let all = gone().filter(|(rank, proof)| !came.contains(*rank) && before(proof));
     all.map(|(rank, gone)| (*rank, gone)).collect()
 }
 

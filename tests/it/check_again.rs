@@ -447,7 +447,9 @@ fn ranks_that_called_elsewhere_than_the_others() {
     let end = "#4 main from /w/fit.py:301\n#5 <module> from /w/fit.py:340\n\n";
     let trains = format!("{torch}#2 sync from /w/dp.py:44\n#3 step from /w/fit.py:120\n{end}");
     let saves = format!("{torch}#2 agree from /w/save.py:9\n#3 checkpoint from /w/fit.py:188\n{}", end.replace(":301", ":307"));
-    let log = |third: &str| format!("{}{trains}{}{third}{}{trains}", head(0, 100), head(1, 200), head(2, 300));
+    let died = "[rank0]:[F412 09:16:07.000000000 ProcessGroupNCCL.cpp:1653] [PG ID 0 PG GUID 0(default_pg) Rank 0] Terminating the process after attempting to dump debug \
+                info, due to collective timeout or exception.\n";
+    let log = |second: &str| format!("{}{trains}{}{second}{}{trains}{died}", head(0, 100), head(1, 200), head(2, 300));
     holds(
         &log(&saves),
         &[
@@ -459,6 +461,18 @@ fn ranks_that_called_elsewhere_than_the_others() {
         ],
     );
     lacks(&log(&trains), &["did not make the same calls"]);
+    // A stack whose end, or whose middle, is another program's lines tells nothing.
+    for torn in [saves.replace("#3 ", "the disk is slow\n#3 "), saves.replace("#3 ", "#2 step from /w/fit.py:120\n#3 ")] {
+        lacks(&log(&torn), &["did not make the same calls"]);
+    }
+    // Who waits for one call has made it, wherever in its program.
+    let waits = |rank: u32| {
+        format!(
+            "[rank{rank}]:[E412 09:15:07.000000000 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, \
+             OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600005 milliseconds before timing out.\n"
+        )
+    };
+    lacks(&(waits(0) + &waits(1) + &waits(2) + &log(&saves)), &["did not make the same calls"]);
     // Another group may wait elsewhere.
     let status = |rank: u32, group: u32| {
         format!(
@@ -511,8 +525,12 @@ fn a_rank_that_left_before_the_others() {
             "- Destroy COMPLETE",
         ],
     );
-    // Behind the timeout all come down; and who comes back has not left.
-    for log in [format!("{both}{timeout}{gone}"), format!("{both}{gone}{}{timeout}", init(1).replace("commId 0x5", "commId 0x6"))] {
+    // A second one, which those that came have destroyed, too; behind the timeout all come down; and who comes back has not left.
+    for log in [
+        format!("{both}{gone}{}{timeout}", gone.replace("node-1:211:333 [1]", "node-1:210:333 [0]").replace("7f01 rank 1", "7f00 rank 0")),
+        format!("{both}{timeout}{gone}"),
+        format!("{both}{gone}{}{timeout}", init(1).replace("commId 0x5", "commId 0x6")),
+    ] {
         lacks(&log, &["took its communicator down"]);
     }
 }

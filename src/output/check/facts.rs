@@ -27,7 +27,6 @@ pub fn json(report: &Report) -> Value {
     let nranks = said
         .or(report.record().ring_ranks)
         .or_else(|| report.record().launch.ranks())
-        .or(report.record().ended_comm_ranks)
         .or_else(|| report.record().tables.iter().filter(|(_, t)| t.devices.nodes().is_some()).filter_map(|(_, t)| t.ranks).max());
     // What nccl-tests lists, host by host.
     let listed = || report.record().tables.iter().filter(|(_, t)| t.ranks == nranks).filter_map(|(_, t)| t.devices.nodes()).max();
