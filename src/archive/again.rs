@@ -3,7 +3,7 @@
 use super::inputs::Input;
 use super::kinds::Opened;
 use super::warned::{self, Warned};
-use super::{Report, around, at_end, before, call, last_step, stack, table};
+use super::{Report, around, at_end, before, call, last_step, outcome, stack, table};
 use crate::base::time::Stamp;
 use crate::observe::evidence::Evidence;
 use memchr::memchr_iter;
@@ -31,6 +31,8 @@ pub struct Again {
     pub last_step: Option<Evidence>,
     /// Tables of numbers that a benchmark printed.
     pub tables: Vec<Evidence>,
+    /// How the run came out, in its own words.
+    pub came_out: Vec<outcome::CameOut>,
     /// Where nothing is wrong: what each log said last.
     pub at_end: Vec<Evidence>,
     /// Where nothing is wrong: what the logs warn of and go on, and how many more kinds of it there are.
@@ -43,6 +45,7 @@ impl Again {
             last_step: last_step::of(report, inputs),
             at_end: at_end::of(report, inputs),
             tables: table::of(report, inputs),
+            came_out: outcome::of(report, inputs),
             warned: warned::of(report, inputs),
             ..Again::default()
         };

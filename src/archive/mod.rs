@@ -18,6 +18,7 @@ mod last_step;
 pub mod log;
 mod metrics;
 mod nccl_tests;
+pub mod outcome;
 mod ras;
 mod results;
 mod sentence;

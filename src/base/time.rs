@@ -105,6 +105,17 @@ impl Zone {
     pub fn hms(self, at: Stamp) -> String {
         self.zoned(at).strftime("%H:%M:%S").to_string()
     }
+
+    /// `10:04:09`; with its date where that is not the one of `now`: `21 Nov 10:04:09`, `21 Nov 2025 10:04:09`.
+    pub fn hms_of_day(self, at: Stamp, now: Stamp) -> String {
+        let (then, now) = (self.zoned(at), self.zoned(now));
+        let form = match (then.date() == now.date(), then.year() == now.year()) {
+            (true, _) => "%H:%M:%S",
+            (_, true) => "%-d %b %H:%M:%S",
+            _ => "%-d %b %Y %H:%M:%S",
+        };
+        then.strftime(form).to_string()
+    }
 }
 
 /// Whether looking up a zone by the value of `TZ`, which may be a path, can neither take for ever nor fill memory.

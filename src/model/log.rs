@@ -5,7 +5,7 @@ use super::bringup::Bringup;
 use super::chronicle::{Chronicle, PathRank, rank_of_path};
 use super::counting::Counting;
 use super::progress::Progress;
-use crate::base::time::Stamp;
+use crate::base::time::{Stamp, Zone};
 use crate::formats::nccl_tests::{Table, Tables, begins, ends};
 use crate::logs::prefilter::Class;
 use crate::logs::{Reader, TextEvent, What};
@@ -168,8 +168,17 @@ pub struct Kept {
     pub no: Option<u64>,
     pub rank: Option<u32>,
     pub class: Class,
+    /// It stood in the file before anybody watched: when it came is not known.
+    pub backlog: bool,
     /// Cleaned: safe to print. Shared by the sessions that are kept of earlier moments.
     pub text: Arc<str>,
+}
+
+impl Kept {
+    /// When the line came: `10:04:09`, or `earlier`.
+    pub fn came(&self, zone: Zone) -> String {
+        if self.backlog { "earlier ".to_owned() } else { zone.hms(self.at) }
+    }
 }
 
 /// The newest lines of all files, in the order in which they came. Noise, known lines, and WARN and worse have a ring each, bounded

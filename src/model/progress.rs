@@ -24,8 +24,14 @@ pub struct Progress {
     pub loss: Option<f64>,
     /// The first of this run.
     pub first_loss: Option<f64>,
+    /// The lowest of this run, and its step.
+    pub lowest_loss: Option<(Option<u64>, f64)>,
     pub grad_norm: Option<f64>,
+    /// The first of this run.
+    pub first_grad_norm: Option<f64>,
     pub learning_rate: Option<f64>,
+    /// The first of this run.
+    pub first_learning_rate: Option<f64>,
     pub throughput: Option<f64>,
     pub throughput_unit: Option<&'static str>,
     /// As the line says, else from arrival times of steps.
@@ -261,6 +267,8 @@ impl Progress {
         self.epoch = step.epoch.or(self.epoch);
         self.grad_norm = step.grad_norm.or(self.grad_norm);
         self.learning_rate = step.learning_rate.or(self.learning_rate);
+        self.first_grad_norm = self.first_grad_norm.or(step.grad_norm);
+        self.first_learning_rate = self.first_learning_rate.or(step.learning_rate);
         if let Some(throughput) = step.throughput {
             (self.throughput, self.throughput_unit) = (step.throughput, step.throughput_unit);
             if !backlog {
@@ -301,6 +309,9 @@ impl Progress {
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
             if loss.is_finite() {
                 self.finite_loss = Some((step.step.or(self.step), loss));
+                if self.lowest_loss.is_none_or(|(_, lowest)| loss < lowest) {
+                    self.lowest_loss = self.finite_loss;
+                }
             }
             if !backlog {
                 self.losses.push(at, loss);

@@ -61,7 +61,7 @@ impl Model {
             rank.or_else(|| self.rank_of_ns_pid(file, p.origin.pid?))
         };
         let shown_rank = rank.or_else(by_prefix).or_else(|| self.files.get(&file)?.rank);
-        self.keep(at, file, line, shown_rank, class, &clean);
+        self.keep(Kept { at, file, no: line.no, rank: shown_rank, class, backlog, text: clean.as_ref().into() }, line.transient);
         if events.is_empty() {
             return;
         }
@@ -192,14 +192,15 @@ impl Model {
         });
     }
 
-    pub(super) fn keep(&mut self, at: Stamp, file: u32, line: &Line, rank: Option<u32>, class: prefilter::Class, text: &str) {
-        if text.trim().is_empty() {
+    fn keep(&mut self, kept: Kept, transient: bool) {
+        if kept.text.trim().is_empty() {
             return;
         }
+        let file = kept.file;
         let was_transient = self.files.get(&file).is_some_and(|f| f.transient);
-        self.logbook.push(Kept { at, file, no: line.no, rank, class, text: text.into() }, was_transient);
+        self.logbook.push(kept, was_transient);
         if let Some(f) = self.files.get_mut(&file) {
-            f.transient = line.transient;
+            f.transient = transient;
         }
     }
 

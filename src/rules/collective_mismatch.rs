@@ -207,7 +207,7 @@ fn by_counts(look: &Look, ras: &RasLook, waiting: &[&RankLook]) -> Option<Differ
     let who = match (odd.as_slice(), member.rank.and_then(|r| look.ranks.get(&r))) {
         ([_], Some(rank)) => rank.name(),
         ([_], None) => member.far_name(ras.hash),
-        (_, _) if ranks.is_empty() => format!("{} ranks", odd.len()),
+        (_, _) if ranks.is_empty() => counted(odd.len(), "rank"),
         (_, _) => rank_words(&ranks),
     };
     let what = match (first.more.first(), first.fewer.first()) {

@@ -171,7 +171,10 @@ fn missing(
         out.push(found.proved("ras", &last.look.path, None, "not unresponsive, but missing".to_owned()));
     }
     if comm.missing.is_empty() {
-        let summary = format!("{} ranks of {} do not answer RAS", comm.missing_count, comm_words(hash));
+        let summary = match comm.missing_count {
+            1 => format!("a rank of {} does not answer RAS", comm_words(hash)),
+            n => format!("{n} ranks of {} do not answer RAS", comm_words(hash)),
+        };
         let found = hang_rank_absent::RULE.weighed(Severity::Error, Confidence::Likely, summary);
         out.push(found.proved("ras", &last.look.path, None, "too many to be listed".to_owned()));
     }

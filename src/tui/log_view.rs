@@ -152,7 +152,7 @@ pub fn text(log: &LogUi, session: &Session, zone: Zone) -> String {
     let mut text = String::new();
     for (_, line) in session.model.logbook.numbered().filter(|(_, line)| shown(log, &session.model, line)) {
         let rank = line.rank.map_or(String::new(), |rank| format!(" [rank {rank}]"));
-        let _ = writeln!(text, "{}{rank} {}", zone.hms(line.at), line.text);
+        let _ = writeln!(text, "{}{rank} {}", line.came(zone), line.text);
     }
     text
 }

@@ -263,7 +263,7 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
                 Some(world) => format!("{alive} ranks here of {world}"),
                 // What trains alone, or on GPUs without a number.
                 None if job.ranks.is_empty() => counted(job.unranked.len(), "process"),
-                None => format!("{alive} ranks"),
+                None => counted(alive, "rank"),
             });
         }
     }
@@ -383,10 +383,12 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
     let phase = verdict.phase.map_or(String::new(), |p| format!(" ({p})"));
     let for_s = match verdict.state {
         State::Idle | State::Training => String::new(),
-        State::Paused if width >= 100 => format!("{phase} since {}", ui.zone.hms(verdict.since)),
+        State::Paused if width >= 100 => format!("{phase} since {}", ui.zone.hms_of_day(verdict.since, model.now)),
         // What it waits for is shown with its own time.
         State::Starting | State::Paused => phase,
-        State::Slow | State::Stuck | State::Failed if width >= 100 => format!(" {lasted} since {}", ui.zone.hms(verdict.since)),
+        State::Slow | State::Stuck | State::Failed if width >= 100 => {
+            format!(" {lasted} since {}", ui.zone.hms_of_day(verdict.since, model.now))
+        }
         _ => format!(" {lasted}"),
     };
     let mut sentence = verdict.summary.clone();
@@ -506,7 +508,8 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
         } else if let Some(finding) = session.worst(id).filter(|_| !matches!(verdict.state, State::Failed | State::Finished)) {
             // It does not stop the job, but it is what there is to look at.
             let since = span(session.model.now.since(finding.since));
-            let clock = if width >= 100 { format!(" since {}", ui.zone.hms(finding.since)) } else { String::new() };
+            let clock =
+                if width >= 100 { format!(" since {}", ui.zone.hms_of_day(finding.since, session.model.now)) } else { String::new() };
             let told = format!("   {} {}  {since}{clock}  {}", severity_mark(finding.severity), finding.rule, clean(&finding.summary));
             lines.push(Line::styled(fitted(&told, width), theme.severity(finding.severity)));
             lines.extend(next(finding));

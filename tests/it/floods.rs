@@ -327,7 +327,7 @@ fn measure_the_screen_under_a_flood() {
 }
 
 fn kept(class: Class, text: &str) -> Kept {
-    Kept { at: Stamp(0), file: 1, no: None, rank: None, class, text: text.into() }
+    Kept { at: Stamp(0), file: 1, no: None, rank: None, class, backlog: false, text: text.into() }
 }
 
 #[test]

@@ -351,7 +351,7 @@ fn long_line() -> (Still, String) {
 fn with_line(text: &str) -> (Still, String) {
     let mut s = Still::of(worlds::hang(), (80, 24));
     let file = *s.session.model.files.keys().next().unwrap();
-    let line = Kept { at: s.session.model.now, file, no: Some(999), rank: None, class: Class::Alarm, text: text.into() };
+    let line = Kept { at: s.session.model.now, file, no: Some(999), rank: None, class: Class::Alarm, backlog: false, text: text.into() };
     s.session.model.logbook.push(line, false);
     (s, text.to_owned())
 }

@@ -236,7 +236,7 @@ mod filter {
     use proptest::prelude::*;
 
     fn line(rank: Option<u32>, class: Class, text: &str) -> Kept {
-        Kept { at: Stamp(0), file: 1, no: None, rank, class, text: text.into() }
+        Kept { at: Stamp(0), file: 1, no: None, rank, class, backlog: false, text: text.into() }
     }
 
     fn shows(filter: &str, line: &Kept) -> bool {

@@ -193,7 +193,7 @@ fn filters_add_up() {
     let line = |rank, text: &str| {
         let at = session.model.now;
         let class = nccl_top::logs::prefilter::Class::Fact;
-        nccl_top::model::log::Kept { at, file: 0, no: None, rank, class, text: text.into() }
+        nccl_top::model::log::Kept { at, file: 0, no: None, rank, class, backlog: false, text: text.into() }
     };
     let shown = |rank, text: &str| ui.log.filter.matches(&line(rank, text), "");
     assert!(shown(Some(2), "loss 1") && !shown(Some(7), "loss 1") && !shown(Some(2), "step 1") && !shown(None, "loss 1"));

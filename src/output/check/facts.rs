@@ -1,6 +1,7 @@
 //! What the inputs tell besides failures: `facts` of the report. Absent is `null`, never 0.
 
 use crate::archive::Report;
+use crate::archive::outcome::CameOut;
 use crate::archive::warned::Warned;
 use crate::formats::nccl_tests::Table;
 use crate::logs::header::{Launch, nccl_version};
@@ -60,6 +61,7 @@ pub fn json(report: &Report) -> Value {
         "inspector": inspector(report),
         "training": report.training().map(crate::output::snapshot::training),
         "last_step": report.again.last_step.as_ref().map(super::line),
+        "outcome": report.again.came_out.iter().map(came_out).collect::<Vec<_>>(),
         "said_last": report.again.at_end.iter().map(super::line).collect::<Vec<_>>(),
         "warned": report.again.warned.0.iter().map(warned).collect::<Vec<_>>(),
         "tables": report.again.tables.iter().map(super::line).collect::<Vec<_>>(),
@@ -215,6 +217,12 @@ fn whole_id(hashes: &BTreeSet<u64>, digits: &str) -> String {
 fn init_s(report: &Report, nranks: u32) -> Option<f64> {
     let only = report.model().comms.values().filter(|c| c.nranks == nranks).count() == 1;
     report.record().init_s.get(&nranks).copied().filter(|_| only)
+}
+
+fn came_out(out: &CameOut) -> Value {
+    let mut value = super::line(&out.said);
+    value["is"] = out.row.into();
+    value
 }
 
 fn warned(warned: &Warned) -> Value {

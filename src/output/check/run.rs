@@ -13,6 +13,7 @@ use crate::model::alarms::Alarm;
 use crate::model::log::LogFile;
 use crate::model::progress::Progress;
 use crate::model::series::Series;
+use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,16 +72,20 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     };
     last_rows().for_each(|row| add(row, record.last.get(row).map(as_said)));
     add("checkpoint", last(&record.saved));
-    add("server", server_words(report).map(str::to_owned));
-    add("attempts", attempt_words(report));
     // What was measured in the end is told already.
     let is_result =
         |text: &str| record.result.as_ref().and_then(|r| r.split([':', '=', ' ']).next()).is_some_and(|name| text.contains(name));
+    for out in report.again.came_out.iter().filter(|out| !is_result(&out.said.text)) {
+        add(out.row, Some(format!("{}  {}", out.said.place(), out.said.text)));
+    }
+    add("server", server_words(report).map(str::to_owned));
+    add("attempts", attempt_words(report));
+    let is_told = |said: &Evidence| report.again.came_out.iter().any(|out| (&out.said.path, out.said.line) == (&said.path, said.line));
     for table in &report.again.tables {
         add("table", Some(format!("{}  {}", table.place(), table.text)));
     }
     add("warned", Some(warned_words(report)));
-    for said in report.again.at_end.iter().filter(|said| !is_result(&said.text)) {
+    for said in report.again.at_end.iter().filter(|said| !is_result(&said.text) && !is_told(said)) {
         add("said last", Some(format!("{}  {}", said.place(), said.text)));
     }
     let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
@@ -241,19 +246,21 @@ fn training_words(progress: &Progress, ends: bool) -> String {
     }];
     let of_epoch = progress.epoch.filter(|_| progress.step.is_some()).map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
     said.extend(of_epoch);
-    let at_first =
-        progress.first_loss.filter(|first| Some(*first) != progress.loss).map_or(String::new(), |first| format!(" ({first:.4} at first)"));
-    said.extend(progress.loss.map(|l| format!("loss {l:.4}{at_first}")));
-    said.extend(progress.grad_norm.map(|norm| format!("gradient norm {}", short(norm))));
-    said.extend(progress.learning_rate.map(|rate| format!("learning rate {}", short(rate))));
+    let at_first = progress.first_loss.filter(|first| Some(*first) != progress.loss).map(|first| format!("{first:.4} at first"));
+    let beside = in_brackets(at_first.into_iter().chain(lowest_words(progress)));
+    said.extend(progress.loss.map(|l| format!("loss {l:.4}{beside}")));
+    let from = |first: Option<f64>, last| {
+        in_brackets(first.filter(|first| short(*first) != short(last)).map(|first| format!("{} at first", short(first))).into_iter())
+    };
+    said.extend(progress.grad_norm.map(|norm| format!("gradient norm {}{}", short(norm), from(progress.first_grad_norm, norm))));
+    said.extend(progress.learning_rate.map(|rate| format!("learning rate {}{}", short(rate), from(progress.first_learning_rate, rate))));
     let by_lines =
         || progress.written_pace_s().map(|s| format!("about {} a step, by the times of the lines", crate::base::units::seconds(s)));
     let first = progress.first_step_time_s.zip(progress.step_time_s).filter(|(first, last)| *first >= last * OF_START);
     let first = first.map(|(first, _)| format!("{} the first", crate::base::units::seconds(first)));
     let usual = progress.step_time_s.and_then(|last| usual(&progress.step_times, last));
     let usual = usual.map(|s| format!("{} as a rule", crate::base::units::seconds(s)));
-    let beside = usual.into_iter().chain(first).collect::<Vec<_>>().join(", ");
-    let beside = if beside.is_empty() { beside } else { format!(" ({beside})") };
+    let beside = in_brackets(usual.into_iter().chain(first));
     said.extend(progress.step_time_s.map(|s| format!("{} a step{beside}", crate::base::units::seconds(s))).or_else(by_lines));
     said.extend(progress.throughput.map(|t| format!("{} {}", crate::base::units::scaled(t), progress.throughput_unit.unwrap_or(""))));
     said.extend(Some(progress.skipped_steps).filter(|n| *n > 0).map(|n| format!("{} skipped", counted(n, "step"))));
@@ -265,6 +272,20 @@ fn training_words(progress: &Progress, ends: bool) -> String {
     }
     said.retain(|words| !words.is_empty());
     said.join("  ")
+}
+
+/// ` (0.6650 at first, 0.3990 at step 200 the lowest)`; nothing where nothing is told.
+fn in_brackets(words: impl Iterator<Item = String>) -> String {
+    let words = words.collect::<Vec<_>>().join(", ");
+    if words.is_empty() { words } else { format!(" ({words})") }
+}
+
+/// `0.3990 at step 200 the lowest`, of a loss that has risen since; no two batches have the same.
+fn lowest_words(progress: &Progress) -> Option<String> {
+    const RISEN: f64 = 1.1;
+    let (step, lowest) = progress.lowest_loss.filter(|(step, _)| step.is_some() && *step != progress.first_counted)?;
+    let has_risen = lowest > 0.0 && progress.loss? > lowest * RISEN;
+    has_risen.then(|| format!("{lowest:.4} at step {} the lowest", group(step.unwrap_or_default())))
 }
 
 /// The median of the last values, where the newest is another one: the first step of an epoch waits for its data.

@@ -1,5 +1,6 @@
 //! One communicator in one answer, from either format.
 
+use crate::base::units::counted;
 use crate::formats::ras::{Collective, PartValue, RasComm, RasPart, RasPlace, RasReport, SpreadOf};
 use crate::model::saved_report::SavedReport;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +51,7 @@ impl Behind {
     pub fn words(&self) -> String {
         let who: Vec<String> =
             self.ranks.iter().take(4).map(|(rank, place)| format!("rank {rank} ({})", super::place_words(place))).collect();
-        let who = if who.is_empty() { format!("{} ranks", self.count) } else { who.join(", ") };
+        let who = if who.is_empty() { counted(self.count, "rank") } else { who.join(", ") };
         format!("{who}: {} {} of {}", self.op, self.have, self.most)
     }
 }

@@ -104,7 +104,7 @@ fn log(ctx: &Ctx, job: &Job, rank: u32, page: &mut Page) {
     lines.reverse();
     page.head("Its last lines");
     for (no, line) in lines {
-        let words = format!("{} {}", ctx.ui.zone.hms(line.at), line.text);
+        let words = format!("{} {}", line.came(ctx.ui.zone), line.text);
         page.link(&words, ctx.theme.text, Opened::LogLine(no));
     }
 }

@@ -302,7 +302,7 @@ fn of_culprit(ctx: &Ctx, f: &Finding) -> Vec<Said> {
     let own = newest.filter(|line| line.rank == Some(rank) && of_job(line.file) && says_more(&line.text));
     let mut lines: Vec<_> = own.take(LINES).collect();
     lines.reverse();
-    let words = lines.into_iter().map(|line| format!("{} {}", ctx.ui.zone.hms(line.at), clean(&line.text)));
+    let words = lines.into_iter().map(|line| format!("{} {}", line.came(ctx.ui.zone), clean(&line.text)));
     out.extend(words.enumerate().map(|(i, words)| (if i == 0 { "its log" } else { "" }, words, ctx.theme.dim)));
     out
 }
@@ -322,7 +322,7 @@ fn role_words(role: Role) -> &'static str {
 /// What stands above the evidence of a finding, and what below it.
 pub fn facts(ctx: &Ctx, f: &Finding) -> (Vec<Said>, Vec<Said>) {
     let theme = ctx.theme;
-    let zone = ctx.ui.zone;
+    let time = |at| ctx.ui.zone.hms_of_day(at, ctx.session.model.now);
     let severity = if f.severity >= Severity::Warning { theme.severity(f.severity) } else { theme.text };
     let mut above = vec![("what", f.summary.clone(), severity)];
     let mut kind = format!("{} · {} · {} · {}", f.rule, f.severity.as_str(), role_words(f.role), f.confidence.as_str());
@@ -330,9 +330,9 @@ pub fn facts(ctx: &Ctx, f: &Finding) -> (Vec<Said>, Vec<Said>) {
         kind.push_str(&format!(" · {signature}"));
     }
     above.push(("rule", kind, theme.text));
-    let cleared = f.cleared_at.map_or(String::new(), |at| format!(", cleared {}", zone.hms(at)));
-    let count = if f.count > 1 { format!(", {} times, last {}", f.count, zone.hms(f.last_at)) } else { String::new() };
-    above.push(("since", format!("{}, found {}{count}{cleared}", zone.hms(f.since), zone.hms(f.opened_at)), theme.text));
+    let cleared = f.cleared_at.map_or(String::new(), |at| format!(", cleared {}", time(at)));
+    let count = if f.count > 1 { format!(", {} times, last {}", f.count, time(f.last_at)) } else { String::new() };
+    above.push(("since", format!("{}, found {}{count}{cleared}", time(f.since), time(f.opened_at)), theme.text));
     // Where it only puts the evidence into one line, the evidence stands below.
     let told: Vec<&str> = f.evidence.iter().map(|e| e.text.as_str()).collect();
     if !f.whole_why().is_empty() && f.whole_why() != told.join(" · ") {

@@ -164,7 +164,7 @@ impl Columns {
         let line = row.line;
         let (theme, &Columns { jobs, ranks, names, .. }) = (ctx.theme, self);
         let fits = self.text <= list.right();
-        buf.put(list.x, y, ctx.ui.zone.hms(line.at), 8.min(usize::from(list.width)), theme.dim);
+        buf.put(list.x, y, line.came(ctx.ui.zone), 8.min(usize::from(list.width)), theme.dim);
         if let Some(job) = whose(ctx, line).filter(|_| fits) {
             buf.put(list.x + 9, y, format!("{:<jobs$}", shorten(&job, jobs)), jobs, theme.dim);
         }

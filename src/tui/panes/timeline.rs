@@ -533,8 +533,12 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
     }
     // Trouble that began before all that is shown has its word at the left edge.
     if let Some(chapter) = began.filter(|chapter| matches!(chapter.state, State::Slow | State::Stuck | State::Failed)) {
-        let words =
-            format!("‹{}{} since {}", state_mark(chapter.state), chapter.state.as_str().to_uppercase(), ctx.ui.zone.hms(chapter.since));
+        let words = format!(
+            "‹{}{} since {}",
+            state_mark(chapter.state),
+            chapter.state.as_str().to_uppercase(),
+            ctx.ui.zone.hms_of_day(chapter.since, ctx.session.model.now)
+        );
         marks.push(Mark { at: axis.from, words, style: theme.state(chapter.state), line: false });
         newest = marks.len();
     }
