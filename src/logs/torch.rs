@@ -98,7 +98,7 @@ impl State {
         let is_blank = p.rest.trim_ascii().is_empty();
         self.listen(p);
         let taken = self.table(p, out) || self.tracebacks.read(p, out) || is_blank || self.launcher(p, out) || {
-            if p.cpp && watchdog::is_torn(p.rest) {
+            if p.cpp && watchdog::is_torn(p.rest) || watchdog::is_head(p.rest) {
                 let text = clean::clip(p.rest, MAX_TORN).into_owned();
                 self.torn = Some(Torn { origin: p.origin.clone(), text, line: self.tracebacks.line, pieces: 1 });
             } else {

@@ -137,6 +137,11 @@ impl Wait {
         self.pid != own.pid && (self.comm.starts_with(LOADER) || self.comm == own.comm)
     }
 
+    /// It serves, and nobody has called: no rank waits for it.
+    pub fn listens(&self) -> bool {
+        matches!(self.call.as_deref(), Some("accept" | "accept4"))
+    }
+
     /// It calls itself a worker of a DataLoader.
     pub fn says_loader(&self) -> bool {
         self.comm.starts_with(LOADER)

@@ -93,7 +93,7 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
         return Some((format!("it starts another program, which {child}"), Confidence::Likely));
     }
     let waits_for = |wait: &&Wait, what: WaitsFor| wait.what() == what;
-    let loaders = || rank.waits.iter().filter(|wait| wait.is_loader_of(own));
+    let loaders = || rank.waits.iter().filter(|wait| wait.is_loader_of(own) && !wait.listens());
     for what in [WaitsFor::Storage, WaitsFor::Network, WaitsFor::Time] {
         if let Some((n, wait)) = common(loaders().filter(|wait| waits_for(wait, what))) {
             let loads = wait.says_loader() || what == WaitsFor::Storage;

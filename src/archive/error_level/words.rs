@@ -12,7 +12,7 @@ const WORTH_A_LOOK: &[&str] = &[
     "not usable", "lost", "crit", "refused", "denied", "no such", "not found", "unreachable", "out of", "insufficient", "mismatch",
     "invalid", "abort", "kill", "terminated", "evict", "reset", "disconnect", "stuck", "warning", "dead", "not permitted", "no space",
     "no route", "already in use", "uncorrect", "unhealthy", "exceeded", "what():", "err ", "err(", "times out", "timing out", " not ",
-    "level=", "code ", "too old", "unsupported", "incompatible", "still waiting",
+    "level=", "code ", "too old", "must be", "must have", "must match", "requires ", "unsupported", "incompatible", "still waiting",
 ];
 
 /// Whether a line may be worth a look: most are not, and end here.

@@ -70,6 +70,19 @@ impl Walk<'_> {
         Some(())
     }
 
+    /// ` PM` behind a clock of twelve hours.
+    fn half(&mut self, w: &mut Written) {
+        let Some(half) = self.bytes.get(self.at..self.at + 3).filter(|_| (1..=12).contains(&w.hour)) else { return };
+        let ends = !self.bytes.get(self.at + 3).is_some_and(u8::is_ascii_alphanumeric);
+        let is_afternoon = match half {
+            b" PM" | b" pm" if ends => true,
+            b" AM" | b" am" if ends => false,
+            _ => return,
+        };
+        w.hour = w.hour % 12 + if is_afternoon { 12 } else { 0 };
+        self.at += half.len();
+    }
+
     fn date(&self, w: &mut Written, month: u32, day: u32) -> Option<()> {
         w.month = u8::try_from(month).ok().filter(|m| (1..=12).contains(m))?;
         w.day = u8::try_from(day).ok().filter(|d| (1..=31).contains(d))?;
@@ -122,7 +135,7 @@ pub fn iso(text: &str) -> Option<(Written, usize)> {
     Some((w, walk.at))
 }
 
-/// `09/26/2026 12:00:00`
+/// `09/26/2026 12:00:00`, `09/26/2026 12:00:00 PM`
 pub fn american(text: &str) -> Option<(Written, usize)> {
     let mut walk = Walk { bytes: text.as_bytes(), at: 0 };
     let mut w = blank();
@@ -134,10 +147,11 @@ pub fn american(text: &str) -> Option<(Written, usize)> {
     walk.date(&mut w, month, day)?;
     walk.eat(b" ")?;
     walk.clock(&mut w)?;
+    walk.half(&mut w);
     Some((w, walk.at))
 }
 
-/// `11-18 20:27:21`, `08/15 04:02:30`
+/// `11-18 20:27:21`, `08/15 04:02:30`, `08/15 04:02:30 PM`
 pub fn month_day(text: &str) -> Option<(Written, usize)> {
     let mut walk = Walk { bytes: text.as_bytes(), at: 0 };
     let mut w = blank();
@@ -147,6 +161,7 @@ pub fn month_day(text: &str) -> Option<(Written, usize)> {
     walk.date(&mut w, month, day)?;
     walk.eat(b" ")?;
     walk.clock(&mut w)?;
+    walk.half(&mut w);
     Some((w, walk.at))
 }
 

@@ -98,6 +98,11 @@ pub fn is_torn(text: &str) -> bool {
     numbers.is_some_and(|at| status(text).is_none() && !text[at..].contains("Additional"))
 }
 
+/// What timed out stands in the next line, as some loggers print it.
+pub fn is_head(text: &str) -> bool {
+    text.trim_end().strip_suffix(':').is_some_and(|head| head.ends_with(CAUGHT))
+}
+
 /// In the group of all ranks the text has the rank of its writer: `what():` has no other, and what stands in front of it may be torchrun's
 /// role of that name with the number on its node.
 pub fn origin_of(p: &Peeled<'_>) -> Origin {
