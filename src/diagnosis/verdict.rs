@@ -451,6 +451,9 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
         Some(c) if !c.missing.is_empty() => {
             ("NCCL initialisation", format!("communicator of {} ranks, {} of them missing", c.nranks, c.missing.len()))
         }
-        Some(c) => ("first step", format!("communicator of {} ranks is up, no step yet ({for_s})", c.nranks)),
+        Some(c) => {
+            let made = look.log.as_ref().and_then(|log| log.step).map_or("no step yet".to_owned(), |step| format!("step {step} so far"));
+            ("first step", format!("communicator of {} ranks is up, {made} ({for_s})", c.nranks))
+        }
     }
 }

@@ -35,6 +35,8 @@ pub struct SaidAt {
     /// Its functions, from the program's own to the one that raised: `main (train.py:163) > initialize … _broadcast_model (deepspeed)`;
     /// empty where the last frame says all.
     pub calls: String,
+    /// Its outermost frame is that of a program on a command line: `python -c`.
+    pub of_command: bool,
 }
 
 /// Who wrote the line, as far as the line itself tells.

@@ -291,7 +291,9 @@ impl Progress {
             // One that falls steadily is printed as 0.000 in the end.
             const LEAST_BEFORE_ZERO: f64 = 0.01;
             let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before.abs() >= LEAST_BEFORE_ZERO);
-            self.zero_losses = if loss == 0.0 && !learns && was_not { self.zero_losses + 1 } else { 0 };
+            // That of a policy has either sign, and none where all samples are rewarded alike.
+            let has_signs = self.lowest_loss.is_some_and(|(_, lowest)| lowest < 0.0);
+            self.zero_losses = if loss == 0.0 && !learns && !has_signs && was_not { self.zero_losses + 1 } else { 0 };
             let is_next = advanced || restarted || step.step.is_none();
             self.same_losses = if self.loss == Some(loss) { self.same_losses + u32::from(is_next) } else { 0 };
             if is_next {

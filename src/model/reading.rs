@@ -5,6 +5,7 @@ use super::bringup::{Who, host_id};
 use super::job::Job;
 use super::job_record::{JoinedAgain, Record, Told, is_all_here};
 use super::log::Kept;
+use super::process::Process;
 use super::progress::Progress;
 use super::{MAX_COMMS, MAX_PROCESSES, Model, TextSeen};
 use crate::base::clean;
@@ -104,6 +105,9 @@ impl Model {
         log.chronicle.apply(events, read.no, read.bytes, modified, zone);
         let at = if archived { log.chronicle.at.unwrap_or(modified) } else { at };
         for event in events {
+            if self.is_of_another(event, file, &job) {
+                continue;
+            }
             let by_pid = || event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid));
             // Whoever names another process is not the one whose output the file is.
             let origin = &event.origin;
@@ -134,6 +138,29 @@ impl Model {
             self.record(&seen);
             each(self, &seen);
         }
+    }
+
+    /// A traceback of `python -c`, in the log of a job that runs and whose ranks were started otherwise: one of them, or its launcher, ran that
+    /// program, and saw how it ended. Several of them that write at once break each other's tracebacks.
+    fn is_of_another(&mut self, event: &TextEvent, file: u32, job: &str) -> bool {
+        let Some(said) = event.said_at.as_ref().filter(|_| event.origin.rank.is_none()) else { return false };
+        let is_broken = || said.raised_at.as_ref().is_none_or(|place| place.starts_with("File \"<string>"));
+        let runs_others = self.files.get(&file).is_some_and(|log| log.runs_others);
+        if !said.of_command && !(runs_others && is_broken()) {
+            return false;
+        }
+        let is_command = |process: &Process| {
+            let mut program = process.info.cmdline.iter().skip_while(|arg| *arg != "-c").skip(1);
+            program.next().is_some_and(|program| !program.contains("multiprocessing"))
+        };
+        let lives = |process: &&Process| process.is_alive();
+        let ranks = |job: &Job| job.pids().filter_map(|pid| self.processes.get(&pid)).filter(lives).map(is_command).collect::<Vec<_>>();
+        let ranks = self.jobs.get(job).filter(|job| !job.log_only).map(ranks).unwrap_or_default();
+        let is = !ranks.is_empty() && !ranks.contains(&true);
+        if let Some(log) = self.files.get_mut(&file) {
+            log.runs_others |= is;
+        }
+        is
     }
 
     /// Keeps what a line reports for the judgement of its job as a whole.

@@ -35,7 +35,7 @@ pub const RULE: Rule = Rule {
     stacks: Stacks::OfCulprits,
     chain: Chain { covered_by: &["rank-stopped", "rank-exited", "collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
-    limits: &[&WAITED, &SETTLED, &WAITED_ALONE, &WAITED_FOR_WORK, &WAITED_FAR, &WAITED_AT_START, &A_LOT, &QUEUED, &SHORT_S, &LONG_S],
+    limits: &[&WAITED, &SETTLED, &WAITED_ALONE, &WAITED_FOR_WORK, &WAITED_FAR, &WAITED_AT_START, &WAITED_AFTER_FIRST, &A_LOT, &QUEUED, &SHORT_S, &LONG_S],
     ..Rule::PLAIN
 };
 
@@ -59,6 +59,14 @@ pub(super) const WAITED_AT_START: Limit = Limit::seconds(
     "after_at_start",
     120.0,
     "the same before the first steps, and where a rank may be saving a checkpoint",
+);
+
+/// After the first step, whoever uses no CPU and moves no data does nothing for the next one.
+pub(super) const WAITED_AFTER_FIRST: Limit = Limit::seconds(
+    "hang-rank-absent",
+    "after_first_steps",
+    14.0,
+    "the same in the first steps, where the process of the rank that is missed does nothing",
 );
 
 /// A rank that launches ahead of the others fills a queue: so many operations and not more.
@@ -272,7 +280,9 @@ pub(crate) fn has_trained(look: &Look) -> bool {
 pub(super) fn patience(look: &Look, least: Duration) -> Duration {
     // Whoever downloads, tokenises or compiles does something for it.
     if !has_trained(look) && look.held().is_empty() {
-        return WAITED_AT_START.duration();
+        let has_stepped = look.log.as_ref().is_some_and(|l| l.last_step_at.is_some());
+        let rests = has_stepped && !look.standing().is_empty();
+        return if rests { WAITED_AFTER_FIRST.duration() } else { WAITED_AT_START.duration() };
     }
     // A job whose ranks regularly wait for a slow one waits for most of a step.
     let by_log = look.log.as_ref().map(|l| l.longer_than_waits);

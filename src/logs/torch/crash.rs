@@ -4,7 +4,7 @@
 //! Source: CPython `Python/traceback.c` and `Modules/faulthandler.c`, 3.8 to 3.14; UCX `debug.c`; Open MPI `stacktrace.c`, glibc `backtrace_symbols`;
 //! gdb `stack.c`, 9 to 16; PyTorch `c10/util/Backtrace.cpp`; TVM FFI `backtrace.cc` (FlashInfer, SGLang).
 
-use super::traceback::{is_of_library, is_of_python};
+use super::traceback::{is_of_command, is_of_library, is_of_python, is_of_spawn};
 use crate::base::clean::clip;
 use crate::logs::prefix::Peeled;
 use crate::logs::{Origin, SaidAt, TextEvent, What};
@@ -37,6 +37,8 @@ pub struct Crash {
     thread: Option<u32>,
     /// c10 prints it: its own frames, and those of PyTorch and Python, lead to where it was raised.
     is_of_c10: bool,
+    /// A child of Python's `multiprocessing`, which begins with a program on a command line, too.
+    of_spawn: bool,
 }
 
 impl Crash {
@@ -59,6 +61,7 @@ impl Crash {
             is_native,
             thread: thread_no(text).filter(|_| of_gdb),
             is_of_c10,
+            of_spawn: false,
         })
     }
 
@@ -139,6 +142,10 @@ impl Crash {
                 return (Some(self.told()), true);
             }
             self.innermost = self.innermost.take().or_else(|| place(frame));
+            if let Some(said_at) = &mut self.event.said_at {
+                self.of_spawn |= is_of_spawn(frame);
+                said_at.of_command = is_of_command(frame, " in <module>") && !self.of_spawn;
+            }
         } else if text.is_empty() && self.innermost.is_some() {
             return (Some(self.told()), true);
         }

@@ -507,6 +507,7 @@ impl Open {
             (said_at.raised_at, said_at.source) = frames.where_raised();
             said_at.doing = frames.doing.clone();
             said_at.calls = frames.calls.words();
+            said_at.of_command = frames.of_command;
         }
         let what = cause.or_else(|| cuda_failure(&class, &message)).unwrap_or_else(|| {
             let victim = is_victim(&class, &message);
@@ -527,11 +528,11 @@ impl Open {
         }
         let (raised_at, source) = self.frames.where_raised();
         let calls = self.frames.calls.words();
-        let Frames { last, own, in_loader, in_thread, doing, raises, .. } = self.frames;
+        let Frames { last, own, in_loader, in_thread, doing, raises, of_command, .. } = self.frames;
         let (class, message) = raises.unwrap_or_default();
         let text = last.clone().filter(|_| at_end)?;
         let of_launcher = LAUNCHER_FILES.iter().any(|file| text.contains(file));
-        let said_at = SaidAt { line: self.last_line, text, raised_at, source, doing, calls };
+        let said_at = SaidAt { line: self.last_line, text, raised_at, source, doing, calls, of_command };
         let called_from = own.filter(|own| Some(own) != last.as_ref());
         let exception = Exception {
             class,
@@ -587,6 +588,8 @@ struct Frames {
     in_loader: bool,
     /// The first is where a thread begins.
     in_thread: bool,
+    /// The first is that of `python -c`, and what follows is no child of `multiprocessing`, which begins so, too.
+    of_command: bool,
     doing: Doing,
     calls: Calls,
     /// The source of these two.
@@ -635,6 +638,7 @@ impl Frames {
         (self.assertion, self.raises) = (None, None);
         self.in_loader |= tail.contains("/torch/utils/data/");
         self.in_thread |= self.last.is_none() && tail.contains("/threading.py\"") && tail.contains("_bootstrap");
+        self.of_command = if self.last.is_none() { is_of_command(tail, ", in <module>") } else { self.of_command && !is_of_spawn(tail) };
         self.doing.add(tail);
         self.calls.add(tail);
         let frame = || clean::clip(&format!("File \"{tail}"), 300).into_owned();
@@ -839,6 +843,15 @@ pub fn is_of_python(file: &str) -> bool {
     let path = file.split('"').next().unwrap_or_default();
     let library = || path.split_once("/python3.").map(|(_, tail)| tail).is_some_and(|tail| !tail.contains("-packages/"));
     path.starts_with('<') || path.contains("/lib/python3.") && library()
+}
+
+/// `<string>", line 1, in <module>`
+pub fn is_of_command(frame: &str, outermost: &str) -> bool {
+    frame.starts_with("<string>\"") && frame.trim_end().ends_with(outermost)
+}
+
+pub fn is_of_spawn(frame: &str) -> bool {
+    frame.contains("/multiprocessing/")
 }
 
 /// A frame of a library that was installed.
