@@ -18,6 +18,9 @@ pub struct Step {
     pub note: &'static str,
 }
 
+/// How the note of a step begins that disturbs the job.
+pub const LAST_RESORT: &str = "last resort";
+
 /// So many culprits get commands of their own.
 const MOST_RANKS: usize = 4;
 

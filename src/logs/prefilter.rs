@@ -73,7 +73,7 @@ const FACTS: &[&str] = &[
     "Listening at: http", "Running on http", "Avg prompt throughput", "Prefill batch", "Decode batch", "Loading", "loading", "Building", "building", "dataset",
     "raining complete", "raining finished", "Training done", "training is done", "stopped: ", "exiting program", "train_iters",
     "done training", "Load weight ", "Capture cuda graph ", "** Running ", "[Eval batch=", "Train throughput/", "Train time/remaining", "Train lr-", "Train l2_norm/", "Acc@1", "Test: ",
-    "(val)", "(test)", "train_num_batches", "wandb: ",
+    "(val)", "(test)", "train_num_batches", "wandb: ", "|    episodes ", "Iteration time: ",
 ];
 
 /// Words that count only in a form. A digit in a form is any digit.

@@ -35,7 +35,19 @@ pub const RULE: Rule = Rule {
     stacks: Stacks::OfCulprits,
     chain: Chain { covered_by: &["rank-stopped", "rank-exited", "collective-mismatch"], ..Chain::HANG },
     on_tick: Some(check),
-    limits: &[&WAITED, &SETTLED, &WAITED_ALONE, &WAITED_FOR_WORK, &WAITED_FAR, &WAITED_AT_START, &WAITED_AFTER_FIRST, &A_LOT, &QUEUED, &SHORT_S, &LONG_S],
+    limits: &[
+        &WAITED,
+        &SETTLED,
+        &WAITED_ALONE,
+        &WAITED_FOR_WORK,
+        &WAITED_FAR,
+        &WAITED_AT_START,
+        &WAITED_AFTER_FIRST,
+        &A_LOT,
+        &QUEUED,
+        &SHORT_S,
+        &LONG_S,
+    ],
     ..Rule::PLAIN
 };
 

@@ -232,7 +232,7 @@ fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
     let messages = waits.iter().filter(|(r, _)| r.awaits_a_message().is_some()).count();
     let asks = waits.iter().filter(|(_, wait)| wait.what() == WaitsFor::Time).count();
     let summary = if asks == waits.len() {
-        format!("{} outside of collectives, their GPUs idle: for a time, or for what they ask for again and again", all_here(asks, "sleep"))
+        format!("{} or poll outside of collectives, their GPUs idle", all_here(asks, "sleep"))
     } else {
         let kinds = [(messages, "a message"), (waits.len() - messages - asks, "threads of their own"), (asks, "a time")];
         let what: Vec<&str> = kinds.into_iter().filter(|(n, _)| *n > 0).map(|(_, what)| what).collect();
@@ -246,11 +246,28 @@ fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
         found.severity = Severity::Warning;
     }
     found.next = Some(py_spy(wait.pid));
-    found.evidence =
-        waits.iter().take(8).map(|(r, wait)| Evidence::of("process", format!("rank {}: it waits in {}", r.rank, wait.words()))).collect();
+    found.evidence = waiting_alike(&waits);
     found.evidence.push(asleep(&ranks, look, since));
     told_by(&mut found, look);
     Some(found)
+}
+
+/// `ranks 0 to 3: each waits in clock_nanosleep (hrtimer_nanosleep)`: a line for all that wait in the same.
+fn waiting_alike(waits: &[(&RankLook, &Wait)]) -> Vec<Evidence> {
+    const MOST: usize = 8;
+    let mut alike: Vec<(String, Vec<u32>)> = Vec::new();
+    for (rank, wait) in waits {
+        let words = wait.words();
+        match alike.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, ranks)) => ranks.push(rank.rank),
+            None => alike.push((words, vec![rank.rank])),
+        }
+    }
+    let told = alike.into_iter().take(MOST).map(|(words, ranks)| {
+        let who = if ranks.len() == 1 { "it" } else { "each" };
+        Evidence::of("process", format!("{}: {who} waits in {words}", rank_words(&ranks)))
+    });
+    told.collect()
 }
 
 /// Nobody may see what they wait for: that all sleep at once, wait in no collective and write nothing leaves little but input.

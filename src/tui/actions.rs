@@ -322,6 +322,8 @@ impl Ui {
             Action::Open | Action::Earlier | Action::Later | Action::Sort if is_options => return Some(self.change_setting(action)),
             // What changes a setting does so where settings are looked at, too.
             Action::Theme | Action::Mouse | Action::LongerAxis | Action::ShorterAxis if is_options => return None,
+            // Nothing of the log is to be seen.
+            Action::CopyLine | Action::Pager if !is_detail => self.notice = Some("that key is for the log; esc closes this page".into()),
             Action::Back => self.close_sheet(),
             Action::Filter => self.ask_within(),
             Action::Quit => return Some(Effect::Quit),

@@ -186,11 +186,9 @@ impl Ui {
         }
     }
 
-    /// All jobs, the worst first.
+    /// All jobs, in an order that stays while their states change.
     pub fn jobs<'a>(&self, session: &'a Session) -> Vec<&'a str> {
-        let mut jobs: Vec<&str> = session.verdicts.keys().map(String::as_str).collect();
-        jobs.sort_by_cached_key(|id| std::cmp::Reverse(session.weight_of(id)));
-        jobs
+        session.verdicts.keys().map(String::as_str).collect()
     }
 
     /// The job that the screen is of: the one that the user has chosen, while it is known, else the worst.
@@ -208,11 +206,12 @@ impl Ui {
         }
         let now = self.main_job(session).and_then(|(id, _)| jobs.iter().position(|job| *job == id)).unwrap_or(0);
         let next = (now + 1) % jobs.len();
-        self.job = (next > 0).then(|| jobs[next].to_owned());
+        let is_worst = session.main_job().is_some_and(|(worst, _)| worst == jobs[next]);
+        self.job = (!is_worst).then(|| jobs[next].to_owned());
         self.log.job.clone_from(&self.job);
         // The selected line may be of another one.
         self.log.at = None;
-        let which = if next == 0 { ", always the worst" } else { "" };
+        let which = if is_worst { ", always the worst" } else { "" };
         self.notice = Some(format!("job {} of {}: {}{which}", next + 1, jobs.len(), jobs[next]));
     }
 

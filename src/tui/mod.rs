@@ -30,6 +30,7 @@ pub mod widgets;
 
 use crate::base::severity::Severity;
 use crate::base::time::Stamp;
+use crate::diagnosis::remedies;
 use crate::diagnosis::session::Event;
 use crate::edge::courier::{Courier, Routes};
 use crate::edge::dump_pipes::Pipe;
@@ -451,7 +452,9 @@ impl App {
         let text = crate::base::clean::clean(text).into_owned();
         self.screen.send(&terminal::clipboard(&text));
         let others = view::other_steps(world.shown(), &self.ui);
-        let others: String = others.iter().map(|step| format!("\n{}", crate::base::clean::clean(&step.what))).collect();
+        let warned = |note: &str| if note.starts_with(remedies::LAST_RESORT) { format!("  # {note}") } else { String::new() };
+        let others: String =
+            others.iter().map(|step| format!("\n{}{}", crate::base::clean::clean(&step.what), warned(step.note))).collect();
         let others = if others.is_empty() { others } else { format!("\n\nBesides:{others}") };
         let shown = format!(
             "{text}{others}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Press any key to continue."

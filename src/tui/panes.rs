@@ -46,6 +46,8 @@ pub struct Pane {
     pub want: fn(&Ctx, u16) -> Option<Want>,
     /// Names of its rows, in the order shown; empty for a pane without a list.
     pub rows: fn(&Ctx) -> Vec<String>,
+    /// The row that stands for the selected one as long as nothing was chosen, where it is not the first: the culprit's.
+    pub first: fn(&Ctx) -> Option<String>,
     /// The columns it can be sorted by, of those that are shown at a width: number from 1, and head.
     pub sorts: fn(&Ctx, u16) -> Vec<(usize, &'static str)>,
     /// The row at a line of the screen.
@@ -208,6 +210,10 @@ enum InStep {
     Late,
     /// For the late one, with a kernel that spins.
     Waits,
+}
+
+const fn no_first(_: &Ctx) -> Option<String> {
+    None
 }
 
 const fn no_rows(_: &Ctx) -> Vec<String> {

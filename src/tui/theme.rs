@@ -92,6 +92,8 @@ impl Depth {
 struct Role {
     fg: Option<Hue>,
     bg: Option<Hue>,
+    /// Where the nearest of 256 colours is that of another role.
+    bg256: Option<Hue>,
     fg16: Option<Hue>,
     bg16: Option<Hue>,
     bold: bool,
@@ -229,14 +231,18 @@ pub fn fit(color: Color, depth: Depth) -> Option<Color> {
 
 impl Role {
     fn style(&self, depth: Depth) -> Style {
-        let pick = |wide: Option<Hue>, sixteen: Option<Hue>| {
-            let hue = if depth == Depth::Sixteen { sixteen.or(wide) } else { wide };
-            hue.and_then(|h| fit(h.0, depth))
+        let pick = |wide: Option<Hue>, indexed: Option<Hue>, sixteen: Option<Hue>| {
+            let own = match depth {
+                Depth::Sixteen => sixteen,
+                Depth::Indexed => indexed,
+                _ => None,
+            };
+            own.or(wide).and_then(|h| fit(h.0, depth))
         };
         let inverted = self.reverse16 && depth == Depth::Sixteen;
         let mut style = Style::new();
-        style.fg = pick(self.fg, self.fg16);
-        style.bg = pick(self.bg, self.bg16).filter(|_| !inverted);
+        style.fg = pick(self.fg, None, self.fg16);
+        style.bg = pick(self.bg, self.bg256, self.bg16).filter(|_| !inverted);
         let modifiers = [
             (self.bold, Modifier::BOLD),
             (self.dim, Modifier::DIM),
@@ -315,14 +321,15 @@ impl Theme {
     }
 
     /// What a cell becomes in the row that keys go to: what says how something stands keeps its colour. Where it is reversed itself, as the
-    /// row is, it alone is not.
+    /// row is, it is underlined, so that the row stays one band.
     pub fn selected(&self, cell: Style) -> Style {
         let states = [self.act, self.look, self.good].map(|role| self.text.patch(role));
         let blamed = |state: &Style| [Severity::Warning, Severity::Error].into_iter().any(|bad| alike(cell, self.blamed(*state, bad)));
         let is = |state: &Style| !alike(*state, self.text) && (alike(cell, *state) || blamed(state));
         let Some(state) = states.into_iter().find(is) else { return self.text.patch(self.selected) };
         let both = state.add_modifier & self.selected.add_modifier & Modifier::REVERSED;
-        state.patch(self.selected).remove_modifier(both)
+        let line = if both.is_empty() { Modifier::empty() } else { Modifier::UNDERLINED };
+        state.patch(self.selected).add_modifier(line)
     }
 
     /// `chart` at so much of the height of a graph or the length of a meter, 0 to 1. Terminals of sixteen colours have no steps between two.

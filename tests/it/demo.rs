@@ -127,7 +127,7 @@ fn a_menu_asks_which_demo_to_show() {
     let at = DEMOS.iter().position(|d| d.name == "xid").unwrap() + 1;
     screen.keys(&format!("{at}\r"));
     screen.wait_for("demo xid");
-    screen.wait_for("In 8 seconds GPU 5 falls off the bus");
+    screen.wait_for("Soon GPU 5 falls off the bus");
     screen.press("2", "an axis as short as the demo", |s| s.contents().contains("last 1 min"));
     screen.keys("q");
     assert_eq!(screen.wait_end(), 0);

@@ -160,25 +160,29 @@ fn the_job_can_be_chosen_and_everything_follows() {
     let of = |no: usize| format!("job {no} of 3 (J): {}", jobs[no - 1]);
     let training = |s: &Still| s.rows().into_iter().find(|row| row.contains("Training")).unwrap();
     let told = view::command(&s.session, &s.ui);
-    for no in [1, 2, 3] {
+    let (worst, _) = s.session.main_job().unwrap();
+    let first = jobs.iter().position(|job| job == worst).unwrap() + 1;
+    let after = |no: usize| no % 3 + 1;
+    for no in [first, after(first), after(after(first))] {
         let job = &jobs[no - 1];
         assert!(head(&s).contains(&of(no)) && first_verdict(&s).contains(&format!("job {job}:")), "{}", s.text());
         assert!(training(&s).contains(&format!("of job {job}")), "{}", s.text());
         assert_eq!(view::job_told(&s.session, &s.ui).as_ref(), Some(job));
         s.press("J");
     }
-    assert!(head(&s).contains(&of(1)) && s.ui.job.is_none() && s.shows("always the worst"), "{}", s.text());
+    assert!(head(&s).contains(&of(first)) && s.ui.job.is_none() && s.shows("always the worst"), "{}", s.text());
     assert_eq!(view::command(&s.session, &s.ui), told);
     s.press("JJ");
-    assert!(s.shows(&format!("job 3 of 3: {}", jobs[2])));
+    let last = after(after(first));
+    assert!(s.shows(&format!("job {last} of 3: {}", jobs[last - 1])));
     assert_ne!(view::command(&s.session, &s.ui), told, "the command is that of the chosen job");
     let lines = nccl_top::tui::log_view::visible(&s.ui.log, &s.session, 1000);
     let owners: BTreeSet<&str> = lines.iter().map(|(_, line)| s.session.model.files[&line.file].job.as_str()).collect();
-    assert_eq!(owners, BTreeSet::from([jobs[2].as_str()]), "the log is that of the chosen job");
-    assert!(s.shows(&format!("of job {} only", jobs[2])), "{}", s.text());
+    assert_eq!(owners, BTreeSet::from([jobs[last - 1].as_str()]), "the log is that of the chosen job");
+    assert!(s.shows(&format!("of job {} only", jobs[last - 1])), "{}", s.text());
     // One that is gone, as in a moment before it began, is no reason to show nothing.
     s.ui.job = Some("gone".into());
-    assert!(head(&s).contains(&of(1)), "{}", s.text());
+    assert!(head(&s).contains(&of(first)), "{}", s.text());
 
     let mut one = Still::of(worlds::hang(), (120, 40));
     one.press("J");
@@ -408,6 +412,19 @@ fn beside_the_log_stands_where_it_is_bad() {
 }
 
 #[test]
+fn a_way_through_a_list_begins_at_the_row_that_is_marked() {
+    let mut s = Still::of(worlds::hang(), (120, 40));
+    let row = |s: &Still| s.ui.lists[s.ui.target()].row.clone();
+    s.press("3k");
+    assert_eq!(row(&s).as_deref(), Some("2"), "above GPU 3, which is to blame");
+    s.press("g");
+    assert_eq!(row(&s).as_deref(), Some("0"));
+    let mut s = Still::of(worlds::hang(), (120, 40));
+    s.press("3j");
+    assert_eq!(row(&s).as_deref(), Some("3"), "nothing is below");
+}
+
+#[test]
 fn a_table_is_sorted_only_by_columns_that_are_shown() {
     for (key, size) in [("3", (80, 24)), ("3", (120, 40)), ("8", (80, 24)), ("4", (80, 24)), ("5", (80, 24))] {
         let mut s = Still::of(worlds::hang(), size);
@@ -417,7 +434,7 @@ fn a_table_is_sorted_only_by_columns_that_are_shown() {
             s.press("s");
             let notice = s.ui.notice.clone().unwrap();
             let Some(head) = notice.strip_prefix("sorted by ") else { break };
-            assert!(s.shows(&format!("{head}▼")), "{key} at {size:?}: {notice}\n{}", s.text());
+            assert!(s.shows(&format!("{head}▲")), "{key} at {size:?}: {notice}\n{}", s.text());
             seen += 1;
         }
         assert!(seen > 3 && s.ui.notice.as_deref() == Some("sorted in its own order"), "{seen} {:?}", s.ui.notice);
@@ -498,7 +515,9 @@ fn a_job_that_ended_without_a_finding_has_a_next_step() {
     let mut s = Still::of(worlds::two_jobs(), (120, 40));
     let jobs: Vec<String> = s.ui.jobs(&s.session).into_iter().map(str::to_owned).collect();
     let at = jobs.iter().position(|job| s.session.verdicts[job].state == State::Failed).expect("one was killed");
-    s.press(&"J".repeat(at));
+    let (worst, _) = s.session.main_job().unwrap();
+    let first = jobs.iter().position(|job| job == worst).unwrap();
+    s.press(&"J".repeat((at + jobs.len() - first) % jobs.len()));
     assert!(s.shows("terminated from outside by SIGKILL") && s.shows("next: ask the scheduler"), "{}", s.text());
     assert!(view::command(&s.session, &s.ui).is_some_and(|next| next.contains("sacct -j JOB")));
 }

@@ -21,6 +21,23 @@ fn all_are(cases: &[(&str, &str)]) {
 }
 
 #[test]
+fn what_stands_in_the_line_above_or_below() {
+    all_are(&[
+        (
+            "fail collective-timeout line 1 [] BROADCAST 71 timed out after 900 s; rank 5 reports it",
+            "[rank5] Watchdog caught collective operation timeout:\n\
+             WorkNCCL(SeqNum=71, OpType=BROADCAST, NumelIn=8, NumelOut=8, Timeout(ms)=900000)\n",
+        ),
+        (
+            "fail said-settings line 1 [] The solver must be started with 4 or more processes!",
+            "The solver must be started with 4 or more processes!\n\
+             --------------------------------------------------------------------------\n\
+             MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n",
+        ),
+    ]);
+}
+
+#[test]
 fn what_a_library_says_behind_the_exception() {
     all_are(&[
         (
@@ -32,7 +49,7 @@ fn what_a_library_says_behind_the_exception() {
              [rank3]:         Solution: 1. Compare the logs of all ranks.\n",
         ),
         (
-            "fail cann-ej0002 line 3 [] Ascend EJ0002: The port of the NPU is down (the network of the NPU does not work)",
+            "fail cann-ej0002 line 3 [13] Ascend EJ0002: The port of the NPU is down (the network of the NPU does not work)",
             "Traceback (most recent call last):\n  File \"/w/pretrain.py\", line 120, in pretrain\n\
              RuntimeError: create:compiler_depend.ts:123 HCCL function error: HcclCommInitRootInfoConfig(n, &root), error code is 4\n\
              [ERROR] 2026-05-22-15:09:34 (PID:2969, Device:5, RankID:13) ERR02200 DIST call hccl api failed.\n\

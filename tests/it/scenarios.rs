@@ -338,11 +338,11 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[100, 97, 0], [90, 83, 0], [93, 90, 5], [74, 65, 1], [62, 54, 1], [71, 59, 1]];
+    let rows = [[102, 99, 0], [91, 84, 0], [95, 92, 5], [74, 65, 1], [62, 54, 1], [71, 59, 2]];
     let mut seen = Vec::new();
     for (i, without) in WITHOUT.iter().enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 100);
+        assert_eq!(score.faults, 102);
         seen.push([score.found, score.culprit_right, score.false_findings]);
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();

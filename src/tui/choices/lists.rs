@@ -79,10 +79,11 @@ impl Ui {
             log_view::step(&mut self.log, session, by);
             return;
         }
-        let rows = self.rows(session, theme, pane);
+        let ctx = Ctx { session, ui: self, theme, pane, zoomed: self.zoom.is_some(), focused: true };
+        let rows = (PANES[pane].rows)(&ctx);
         let Some(last) = rows.len().checked_sub(1) else { return };
+        let now = ctx.selected_or(&rows, (PANES[pane].first)(&ctx)).unwrap_or(0) as i64;
         let list = &mut self.lists[pane];
-        let now = list.position(&rows).unwrap_or(0) as i64;
         let next = now.saturating_add(by).clamp(0, last as i64) as usize;
         (list.index, list.row) = (next, rows.get(next).cloned());
     }

@@ -1,6 +1,6 @@
 //! Findings, open ones first, and of the selected one everything: evidence, why, next step.
 
-use super::{Ctx, Pane, no_sorts};
+use super::{Ctx, Pane, no_first, no_sorts};
 use crate::base::clean::clean;
 use crate::base::severity::{Role, Severity};
 use crate::base::time::span;
@@ -26,6 +26,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| listed(ctx.session, ctx.ui).iter().map(|f| name(f)).collect(),
+    first: no_first,
     sorts: no_sorts,
     row_at: |ctx, area, y| {
         let findings = listed(ctx.session, ctx.ui);

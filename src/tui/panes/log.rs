@@ -1,6 +1,6 @@
 //! All logs, merged by arrival.
 
-use super::{Ctx, Pane, no_rows, no_sorts};
+use super::{Ctx, Pane, no_first, no_rows, no_sorts};
 use crate::base::clean::clean;
 use crate::base::words::wrap;
 use crate::logs::prefilter::Class;
@@ -18,7 +18,8 @@ use ratatui::style::Style;
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-pub const PANE: Pane = Pane { id: "log", shows: "all logs, merged", title, want, rows: no_rows, sorts: no_sorts, row_at, open, draw };
+pub const PANE: Pane =
+    Pane { id: "log", shows: "all logs, merged", title, want, rows: no_rows, first: no_first, sorts: no_sorts, row_at, open, draw };
 
 /// Columns for the name of a job, where there are several.
 const JOB: usize = 12;

@@ -7,7 +7,7 @@
 
 mod ranks;
 
-use super::{Ctx, Pane};
+use super::{Ctx, Pane, no_first};
 use crate::base::clean::clean;
 use crate::base::severity::Severity;
 use crate::base::time::span;
@@ -40,6 +40,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
+    first: no_first,
     sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at,
     open,

@@ -42,6 +42,10 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows,
+    first: |ctx| {
+        let nics = nics(ctx);
+        first_culprit(ctx, &table_rows(ctx, &nics, &fold(&nics)))
+    },
     sorts: |ctx, width| table::sorts(ctx, &columns(least_history(ctx)), &nics(ctx), width),
     row_at,
     open,
@@ -164,8 +168,11 @@ fn names(troubles: &[&Nic], rows: &[Nic]) -> Vec<String> {
 
 /// Alone, until one was chosen, the one that is to blame.
 fn selected(ctx: &Ctx, troubles: &[&Nic], rows: &[Nic]) -> Option<usize> {
-    let culprit = rows.iter().find(|nic| ctx.zoomed && blamed(ctx, nic).is_some()).map(|nic| nic.id.clone());
-    ctx.selected_or(&names(troubles, rows), culprit)
+    ctx.selected_or(&names(troubles, rows), first_culprit(ctx, rows))
+}
+
+fn first_culprit(ctx: &Ctx, rows: &[Nic]) -> Option<String> {
+    rows.iter().find(|nic| ctx.zoomed && blamed(ctx, nic).is_some()).map(|nic| nic.id.clone())
 }
 
 fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {

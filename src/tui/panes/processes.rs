@@ -22,6 +22,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
+    first: |ctx| first_culprit(ctx, &rows(ctx)),
     sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| {
         let list = Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area };

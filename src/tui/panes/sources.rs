@@ -1,6 +1,6 @@
 //! How the sources are: what is not seen, and why.
 
-use super::{Ctx, Pane, table_row_at};
+use super::{Ctx, Pane, no_first, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
 use crate::model::{Model, SourceView};
@@ -21,6 +21,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| rows(ctx).iter().map(|r| r.spec.id.to_owned()).collect(),
+    first: no_first,
     sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| table_row_at(ctx, area, y, None),
     open,

@@ -10,7 +10,7 @@
 mod lanes;
 
 use super::training::{self, hold};
-use super::{Ctx, Pane, no_row_at, no_rows, no_sorts, opens_nothing};
+use super::{Ctx, Pane, no_first, no_row_at, no_rows, no_sorts, opens_nothing};
 use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, gbytes_per_s, seconds};
@@ -37,6 +37,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: no_rows,
+    first: no_first,
     sorts: no_sorts,
     row_at: no_row_at,
     open: opens_nothing,
@@ -541,6 +542,13 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
         );
         marks.push(Mark { at: axis.from, words, style: theme.state(chapter.state), line: false });
         newest = marks.len();
+    }
+    // That no step comes began when the last one was made, not when the training did.
+    if ctx.session.hesitates(job).is_some() {
+        let ended = training::progress(ctx).and_then(|(_, p)| p.last_step_at);
+        let words = format!("{}NO STEP", severity_mark(Severity::Warning));
+        marks.extend(ended.map(|at| Mark { at, words, style: theme.look, line: true }));
+        return marks;
     }
     // That is the verdict that stands on top, where it looks as it does since then: what came later has a mark of its own.
     let looked_so = |at: Stamp| {

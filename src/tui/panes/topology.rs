@@ -35,6 +35,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| View::of(ctx).devices.iter().map(|device| device.name.clone()).collect(),
+    first: |ctx| first_below(&View::of(ctx)),
     sorts: no_sorts,
     row_at,
     open,
@@ -362,12 +363,15 @@ fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
 /// Until one was chosen, the first that NCCL does not use as it could.
 fn selected(ctx: &Ctx, view: &View) -> Option<usize> {
     let names: Vec<String> = view.devices.iter().map(|device| device.name.clone()).collect();
+    ctx.selected_or(&names, first_below(view))
+}
+
+fn first_below(view: &View) -> Option<String> {
     let is_below = |device: &&Device| {
         let uses = |gpu| view.used().pairs.keys().any(|(from, _)| *from == gpu) || view.used().nets.keys().any(|(of, _)| *of == gpu);
         device.gpu.is_some_and(uses) && view.devices.iter().any(|to| view.judged(device, to).verdict == Verdict::Below)
     };
-    let first = view.devices[..view.gpus].iter().find(is_below).map(|device| device.name.clone());
-    ctx.selected_or(&names, first)
+    view.devices[..view.gpus].iter().find(is_below).map(|device| device.name.clone())
 }
 
 fn open(ctx: &Ctx) -> Opened {

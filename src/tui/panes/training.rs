@@ -1,7 +1,7 @@
 //! Where training stands: step, loss, step time and its jitter, throughput, time left, pauses.
 
 use super::timeline;
-use super::{Ctx, Pane, labelled, lines, no_row_at, no_rows, no_sorts, opens_nothing, or_dash};
+use super::{Ctx, Pane, labelled, lines, no_first, no_row_at, no_rows, no_sorts, opens_nothing, or_dash};
 use crate::base::time::span;
 use crate::base::units::{group, scaled, seconds};
 use crate::diagnosis::session::Session;
@@ -30,6 +30,7 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: no_rows,
+    first: no_first,
     sorts: no_sorts,
     row_at: no_row_at,
     open: opens_nothing,

@@ -42,7 +42,9 @@ impl Chart<'_> {
         let (low, high) = if high - low > high.abs() * 1e-6 {
             (low, high)
         } else {
-            (low - low.abs().max(1e-6) * 0.01, high + high.abs().max(1e-6) * 0.01)
+            // Of nothing but 0 a hundredth says nothing.
+            let around = if low == 0.0 { 1.0 } else { low.abs() * 0.01 };
+            (low - around, high + around)
         };
         Graph { values: self.values, low, high, filled: false, hangs: false }.draw(plot, buf, &|_| self.line);
         let right = usize::from(SCALE) - 1;

@@ -189,7 +189,10 @@ impl<R> Column<R> {
 
 /// What every column says of a row, also those for which there is no room.
 pub fn facts<R>(ctx: &Ctx, columns: &[Column<R>], row: &R) -> Facts {
-    columns.iter().filter(|c| c.can_sort()).map(|column| (column.head, column.cell(ctx, row).map(|(text, _)| text))).collect()
+    // The job is named where there are several.
+    let is_told = |head: &str, cell: &Option<String>| head != "job" || cell.is_some();
+    let facts = columns.iter().filter(|c| c.can_sort()).map(|column| (column.head, column.cell(ctx, row).map(|(text, _)| text)));
+    facts.filter(|(head, cell)| is_told(head, cell)).collect()
 }
 
 /// Leaves the rows that pass the filter of the pane. What it looks at are all columns, also those for which there is no room.
@@ -252,7 +255,7 @@ pub fn draw<R>(
                 let short = words.strip_prefix("last ").filter(|_| words.width() > usize::from(column.words(*width)));
                 short.map_or(words.clone(), str::to_owned)
             }
-            (_, true) => format!("{}{}", column.head, if ctx.list().reverse { "▲" } else { "▼" }),
+            (_, true) => format!("{}{}", column.head, if ctx.list().reverse { "▼" } else { "▲" }),
             _ => column.head.to_owned(),
         };
         // The sign of the order may stand in the gap between two columns.
