@@ -31,6 +31,7 @@ use crate::rules::host_checks;
 use crate::sources::{Roots, Setup, files};
 use crate::tui::{self, theme::Depth};
 use anyhow::{Context as _, Result};
+use clap::CommandFactory as _;
 use clap::ValueEnum as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -184,6 +185,13 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         out(&format!("{} is written\n", path.display()))?;
         return Ok(Outcome::Clean);
     }
+    if let Some(name) = cli.logs.first().filter(|_| cli.command.is_none()).and_then(|log| meant(log)) {
+        anyhow::bail!(
+            "{}: no such file, and no command; did you mean `nccl-top {name}`? A log of that name: ./{}",
+            cli.logs[0],
+            cli.logs[0]
+        );
+    }
     let env = Env::new(&cli.global)?;
     let is_live = matches!(
         cli.command,
@@ -243,6 +251,17 @@ fn out(text: &str) -> Result<bool> {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         other => other.map(|()| true).context("standard output"),
     }
+}
+
+/// The command that a word was probably meant as, which is no file and looks like none.
+fn meant(log: &str) -> Option<String> {
+    /// Letters that may be wrong, or stand the other way round.
+    const WRONG: usize = 2;
+    let is_word = log.len() > WRONG + 1 && log.bytes().all(|b| b.is_ascii_lowercase());
+    let commands = Cli::command();
+    let names = commands.get_subcommands().map(clap::Command::get_name);
+    let near = names.map(|name| (strsim::osa_distance(name, log), name)).filter(|(wrong, _)| (1..=WRONG).contains(wrong)).min();
+    near.filter(|_| is_word && std::fs::symlink_metadata(log).is_err()).map(|(_, name)| name.to_owned())
 }
 
 /// Reports which of the logs that the user named are not there yet: they are waited for.

@@ -459,10 +459,28 @@ fn host<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
     let lower = !name.bytes().any(|b| b.is_ascii_uppercase());
     let address = name.split('.').count() == 4 && name.split('.').all(|part| part.parse::<u8>().is_ok());
     let float = name.parse::<f64>().is_ok();
-    let word =
-        ["epoch", "step", "iter", "rank", "layer", "loss", "phase", "stage", "torch", "python", "cuda", "gpu", "nvidia-", "slurmstepd-"];
+    let word = [
+        "epoch",
+        "step",
+        "iter",
+        "rank",
+        "layer",
+        "loss",
+        "phase",
+        "stage",
+        "torch",
+        "python",
+        "cuda",
+        "gpu",
+        "nvidia-",
+        "slurmstepd-",
+        "mount.",
+    ];
+    // The loader begins so what it says of a library.
+    let library = name.ends_with(".so") || name.contains(".so.");
     if !(address || digit && joint && lower && !float && name.starts_with(|c: char| c.is_ascii_lowercase()))
         || word.iter().any(|w| name.starts_with(w))
+        || library
     {
         return None;
     }

@@ -541,7 +541,8 @@ impl Model {
     }
 
     /// How long a pause that a log of the job names may last before it is no longer believed: that of the longest like it before, and more.
-    pub fn pause_limit(&self, job: &str, phase: crate::logs::Phase) -> Duration {
+    /// `all_stand`: all ranks stand, and nothing is read, written or computed.
+    pub fn pause_limit(&self, job: &str, phase: crate::logs::Phase, all_stand: bool) -> Duration {
         /// Where none was seen to end.
         const UNKNOWN: Duration = Duration::from_secs(600);
         const LEAST: Duration = Duration::from_secs(240);
@@ -551,7 +552,12 @@ impl Model {
         }
         let alike = |f: &LogFile| f.progress.phases.iter().filter(|p| p.0 == phase).map(|(_, from, to)| to.since(*from)).max();
         let longest = self.files_of(job).filter_map(alike).max();
-        longest.map_or(UNKNOWN, |longest| (longest * 3 + Duration::from_secs(60)).clamp(LEAST, MOST))
+        const STANDS: Duration = Duration::from_secs(14);
+        match longest {
+            None => UNKNOWN,
+            Some(longest) if all_stand => (longest * 10).clamp(STANDS, LEAST),
+            Some(longest) => (longest * 3 + Duration::from_secs(60)).clamp(LEAST, MOST),
+        }
     }
 
     /// The pause that a log of the job names, the newest.

@@ -146,7 +146,7 @@ impl Model {
         let Some(said) = event.said_at.as_ref().filter(|_| event.origin.rank.is_none()) else { return false };
         let is_broken = || said.raised_at.as_ref().is_none_or(|place| place.starts_with("File \"<string>"));
         let runs_others = self.files.get(&file).is_some_and(|log| log.runs_others);
-        if !said.of_command && !(runs_others && is_broken()) {
+        if !(said.of_command || runs_others && is_broken()) {
             return false;
         }
         let is_command = |process: &Process| {

@@ -432,7 +432,12 @@ impl Look {
         }
         let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
         let named = model.phase_of(&job.id);
-        let believed = |(phase, since): &(Phase, Stamp)| now.since(model.watched(*since)) < model.pause_limit(&job.id, *phase);
+        // Nobody does anything for it: it need not be waited for as long as for one that somebody works for.
+        let rests = |r: &RankLook| r.stands().is_some() || r.is_in_gloo() && r.sleeps() && !r.does_io();
+        let all_stand = !ranks.is_empty() && ranks.values().filter(|r| r.alive()).all(rests);
+        let believed = |(phase, since): &(Phase, Stamp)| {
+            now.since(model.watched(*since)) < model.pause_limit(&job.id, *phase, all_stand && !job.has_ranks_elsewhere())
+        };
         // A server waits for requests with GPUs that idle, or one that waits for another. Where all GPUs of the job are in kernels that wait
         // for each other, no request can end it.
         let held = |r: &RankLook| r.by_gpm && r.is(Activity::Waiting, now, SERVER_HELD);

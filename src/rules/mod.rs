@@ -59,6 +59,7 @@ mod nvlink_errors;
 mod pcie_degraded;
 mod port_below_line_rate;
 mod ports;
+mod program_error;
 pub mod python_exception;
 mod rail_imbalance;
 mod rank_exited;
@@ -354,6 +355,7 @@ pub const RULES: &[Rule] = &[
     env_no_effect::RULE,
     version_mismatch::RULE,
     nccl_warn::RULE,
+    program_error::RULE,
     nccl_tests_failed::RULE,
     busbw_below_platform::RULE,
     stale_process::RULE,

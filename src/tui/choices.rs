@@ -69,6 +69,8 @@ pub struct Ui {
     /// Columns and rows of the terminal.
     pub size: (u16, u16),
     pub mouse: bool,
+    /// Nothing but ASCII is drawn.
+    pub ascii: bool,
     /// How the overview is arranged.
     pub layout: Layout,
     /// For the options screen: the settings as they are, and where they are saved.
@@ -178,6 +180,7 @@ impl Ui {
             caption: None,
             size: (80, 24),
             mouse: true,
+            ascii: false,
             layout: Layout::preset(""),
             options: Vec::new(),
             config_file: None,
@@ -209,8 +212,10 @@ impl Ui {
         let is_worst = session.main_job().is_some_and(|(worst, _)| worst == jobs[next]);
         self.job = (!is_worst).then(|| jobs[next].to_owned());
         self.log.job.clone_from(&self.job);
-        // The selected line may be of another one.
+        // The selected line, and the selected finding, may be of another one.
         self.log.at = None;
+        let findings = &mut self.lists[view::pane_index("findings")];
+        (findings.row, findings.index) = (None, 0);
         let which = if is_worst { ", always the worst" } else { "" };
         self.notice = Some(format!("job {} of {}: {}{which}", next + 1, jobs.len(), jobs[next]));
     }

@@ -118,7 +118,7 @@ impl App {
         let (tell, told) = mpsc::unbounded_channel();
         std::thread::Builder::new().name("fleet".into()).spawn(move || answer(asker, &asked, &tell)).context("a thread for the server")?;
         let mut ui = FleetUi::new(settings.zone, settings.keys.clone(), at);
-        ui.mouse = settings.mouse;
+        (ui.mouse, ui.ascii) = (settings.mouse, settings.ascii);
         let screen = Screen::enter(ui.mouse, settings.ascii, settings.graphs, false, &sent)?;
         ui.size = screen.size()?;
         let (input, inputs) = mpsc::channel(QUEUE);

@@ -195,6 +195,7 @@ impl App {
         ui.keys = settings.keys.clone();
         ui.window = settings.axis;
         ui.mouse = settings.mouse;
+        ui.ascii = settings.ascii;
         ui.layout = settings.layout.clone();
         let sent = Arc::default();
         let screen = Screen::enter(ui.mouse, settings.ascii, settings.graphs, settings.slow_line, &sent)?;

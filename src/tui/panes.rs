@@ -106,20 +106,32 @@ impl<'a> Ctx<'a> {
 
     /// The time axis of all sparklines, for so many cells.
     pub fn axis(&self, cells: usize) -> Axis {
-        Axis::new(self.session.model.now, self.ui.window, cells)
+        Axis::new(self.session.model.now, self.window(), cells)
+    }
+
+    /// How much of the past is shown: that of the timeline, which shows less as long as there is no more.
+    pub fn window(&self) -> Duration {
+        let model = &self.session.model;
+        let seen = model.now.since(model.started.unwrap_or(model.now));
+        let of = if self.is_replay() { TimeAxis::window_of_recording } else { TimeAxis::window_of_live };
+        of(seen, self.ui.window)
+    }
+
+    fn is_replay(&self) -> bool {
+        matches!(self.ui.mode, Mode::Replay { .. })
     }
 
     /// Values over the time axis of the screen for a chart of so many cells, two for each. Nothing is sampled more often than twice a second:
     /// in a wider chart each value stands in several columns.
     pub fn charted(&self, trend: &Trend, cells: u16, hold: Duration) -> Vec<Option<f32>> {
         let columns = usize::from(cells) * 2;
-        let axis = self.axis(columns.min(self.ui.window.as_secs() as usize * 2));
+        let axis = self.axis(columns.min(self.window().as_secs() as usize * 2));
         let values = trend.columns(axis.end, axis.step, axis.columns, hold);
         (0..columns).map(|column| values.get(column * values.len() / columns).copied().flatten()).collect()
     }
 
     pub fn axis_words(&self) -> String {
-        match self.ui.window.as_secs() {
+        match self.window().as_secs() {
             s if s % 60 == 0 => format!("last {} min", s / 60),
             s => format!("last {s} s"),
         }
@@ -156,7 +168,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn axis_from(&self, since: Stamp, cells: usize) -> TimeAxis {
-        let axis = if matches!(self.ui.mode, Mode::Replay { .. }) { TimeAxis::of_recording } else { TimeAxis::of_live };
+        let axis = if self.is_replay() { TimeAxis::of_recording } else { TimeAxis::of_live };
         axis(since, self.session.model.now, self.ui.window, cells)
     }
 

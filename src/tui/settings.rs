@@ -77,7 +77,7 @@ impl App {
         (self.routes, self.alert_every) = (settings.routes, settings.alert_every);
         let ui = &mut self.ui;
         (ui.keys, ui.mouse, ui.window) = (settings.keys, settings.mouse, settings.axis);
-        (ui.layout, ui.zone) = (settings.layout, settings.zone);
+        (ui.layout, ui.zone, ui.ascii) = (settings.layout, settings.zone, settings.ascii);
         world.set_pace(settings.history, settings.interval);
         self.show_options();
         Ok(())

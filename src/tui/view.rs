@@ -568,9 +568,10 @@ pub(super) fn wrap_to(text: &str, width: usize, most: usize) -> Vec<String> {
     lines
 }
 
-/// A key in as few cells as possible.
-pub(super) fn sign(key: &str) -> String {
+/// A key in as few cells as possible. In ASCII the signs of arrows would be those of other keys.
+pub(super) fn sign(ascii: bool, key: &str) -> String {
     match key {
+        _ if ascii => key.to_owned(),
         "left" => "←".into(),
         "right" => "→".into(),
         "up" => "↑".into(),
@@ -586,7 +587,7 @@ fn is_replay(ui: &Ui) -> bool {
 /// What the footer offers: key, word, action.
 fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static str, Action)> {
     let word = |action: Action| KEYS.iter().find(|k| k.action == action).and_then(|k| k.footer).unwrap_or("");
-    let first = |action: Action| ui.keys.words(action).first().map(|key| sign(key));
+    let first = |action: Action| ui.keys.words(action).first().map(|key| sign(ui.ascii, key));
     let mut out: Vec<(String, &'static str, Action)> = Vec::new();
     let mut offer = |action: Action, word: &'static str| {
         if let Some(key) = first(action) {

@@ -490,7 +490,7 @@ fn users_add_replace_mute_and_judge_texts() {
         wanted.iter().for_each(|want| assert!(found.iter().any(|f| f.contains(want)), "{want} is not in {found:#?}"));
     };
     let before = findings(home, &[]);
-    all_of(&before, &["cuda-failure [] CUDA device 0 of vm: Cuda failure 'unknown error'", "warning nccl-warn slurm-error"]);
+    all_of(&before, &["cuda-failure [] CUDA device 0 of vm: Cuda failure 'unknown error'", "warning program-error slurm-error"]);
     assert!(before.iter().all(|f| !f.contains("weka") && !f.contains("diverged") && !f.contains("own-")), "{before:#?}");
     // The sample, from the command line.
     write("own.toml", sample);

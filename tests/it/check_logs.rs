@@ -1846,10 +1846,10 @@ fn a_traceback_whose_head_is_missing() {
 fn a_line_that_its_writer_calls_an_error_is_all_that_is_left() {
     all_are(&[
         (
-            "fail nccl-warn [] the shard 00017 is empty",
+            "fail program-error [] the shard 00017 is empty",
             "2026-10-20 15:54:30,001 - acme - INFO - reading\n2026-10-20 15:54:35,127 - acme - ERROR - the shard 00017 is empty\n2026-10-20 15:54:36,000 - acme - ERROR - giving up\n",
         ),
-        ("fail nccl-warn [] acme.io.ShardError: shard 7 is empty", "reading\nacme.io.ShardError: shard 7 is empty\n"),
+        ("fail program-error [] acme.io.ShardError: shard 7 is empty", "reading\nacme.io.ShardError: shard 7 is empty\n"),
         // Beside anything that is known it says nothing.
         (
             "fail storage-failed [] OSError: [Errno 5] Input/output error: '/data/7'",
@@ -2026,7 +2026,7 @@ fn logs_of_programs_that_are_not_known() {
     all_are(&[
         // A driver of the kernel, and all of its devices.
         (
-            "warn nccl-warn [] habanalabs reports an error of hl2, hl6: Failed to communicate with Device CPU",
+            "warn program-error [] habanalabs reports an error of hl2, hl6: Failed to communicate with Device CPU",
             "[   43.051361] habanalabs hl1: Successfully loaded firmware to device\n\
              [   72.993087] habanalabs hl2: Failed to communicate with Device CPU\n\
              [   73.023132] habanalabs hl6: Failed to communicate with Device CPU\n",
@@ -2045,7 +2045,7 @@ fn logs_of_programs_that_are_not_known() {
         ),
         // Its writer gets over it, or only hands it on.
         (
-            "fail nccl-warn [] the volume is gone",
+            "fail program-error [] the volume is gone",
             "time=\"2026-05-04T10:00:00Z\" level=warning msg=\"failed to open cache, trying again\"\n\
              {\"level\":\"error\",\"ts\":\"2026-05-04T10:00:01Z\",\"msg\":\"the volume is gone\"}\n\
              {\"level\":\"error\",\"ts\":\"2026-05-04T10:00:02Z\",\"msg\":\"request failed\"}\n",
@@ -2060,7 +2060,7 @@ fn logs_of_programs_that_are_not_known() {
         ),
         // The highest level may be a banner, and the lowest may speak of trouble.
         (
-            "fail nccl-warn [] Fri Dec 13 07:57:32 2026: ERROR : Error 7 listening on the 'rdma' transport",
+            "fail program-error [] Fri Dec 13 07:57:32 2026: ERROR : Error 7 listening on the 'rdma' transport",
             "Fri Dec 13 07:57:31 2026: CRITICAL  : Started the daemon, version 3\nFri Dec 13 07:57:32 2026: ERROR     : Error 7 listening on the 'rdma' transport.\n",
         ),
         (

@@ -266,7 +266,7 @@ fn a_demo_is_small_and_says_when_it_is_modelled() {
     let mut whole = 0;
     for demo in DEMOS {
         let line = list.lines().find(|line| line.split(' ').next() == Some(demo.name)).unwrap();
-        assert_eq!(line.ends_with("(modelled counters)"), demo.modelled, "{line}");
+        assert_eq!(line.ends_with("(modelled)"), demo.modelled, "{line}");
         let tape = format!("{}/assets/demo/{}.jsonl.gz", env!("CARGO_MANIFEST_DIR"), demo.name);
         let size = std::fs::metadata(&tape).unwrap().len();
         assert!(size < 150_000, "{tape}");

@@ -29,7 +29,7 @@ pub fn is_empty(text: &str) -> bool {
             r"(?ix) :$
             | see\ (?:above|the\ log|stack|trace|root) | root\ cause | stack\ ?trace\ (?:above|below) | complete\ standard\ (?:error|output)
             | shut(?:ting)?\ ?down | \b(?:internal\ server\ error|request\ failed|connection\ (?:closed|reset|refused))
-            | \b(?:crashed|failed)\.?$ | failed\ to\ start\.?$ | ^\W*Traceback | error\ trying\ to\ connect | no\ instances\ available
+            | \b(?:crashed|failed)\.?$ | \bencountered\ an?\ (?:fatal\ |unexpected\ |internal\ )?(?:error|exception|issue)\.?$ | failed\ to\ start\.?$ | ^\W*Traceback | error\ trying\ to\ connect | no\ instances\ available
             ",
         )
         .expect("pattern")

@@ -28,7 +28,7 @@ pub fn run(env: &Env, name: Option<&str>, list: bool, options: &Play) -> Result<
 
 /// A line for each demo, behind what `head` makes of it.
 fn listed(head: impl Fn(&Demo) -> String) -> String {
-    let note = |modelled| if modelled { " (modelled counters)" } else { "" };
+    let note = |modelled| if modelled { " (modelled)" } else { "" };
     DEMOS.iter().map(|d| format!("{}{}{}\n", head(d), d.title, note(d.modelled))).collect()
 }
 
@@ -57,7 +57,7 @@ fn choose(answers: &mut impl BufRead) -> Result<Option<&'static Demo>> {
             Some(demo) => return Ok(Some(demo)),
             None if answer.is_empty() => return Ok(DEMOS.first()),
             None if matches!(answer, "q" | "quit") => return Ok(None),
-            None => {}
+            None => _ = out(&format!("There is no demo {answer:?}. "))?,
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct FleetUi {
     pub popup: Option<String>,
     pub size: (u16, u16),
     pub mouse: bool,
+    /// Nothing but ASCII is drawn.
+    pub ascii: bool,
     /// Where the last picture has what can be clicked; what lies on top stands last.
     spots: RefCell<Vec<Spot>>,
 }
@@ -120,6 +122,7 @@ impl FleetUi {
             popup: None,
             size: (80, 24),
             mouse: true,
+            ascii: false,
             spots: RefCell::default(),
         }
     }

@@ -576,7 +576,7 @@ fn footer(buf: &mut Buffer, area: Rect, shown: &Shown, ui: &FleetUi, theme: &The
     let took =
         shown.frame.filter(|_| width >= 100).map_or(String::new(), |(frame, _)| format!("asked in {:.1} s ", frame.took.as_secs_f64()));
     let mut places: Vec<(String, &str, Action)> =
-        offers.into_iter().filter_map(|(action, word)| Some((sign(ui.keys.words(action).first()?), word, action))).collect();
+        offers.into_iter().filter_map(|(action, word)| Some((sign(ui.ascii, ui.keys.words(action).first()?), word, action))).collect();
     let wide = |places: &[(String, &str, Action)]| places.iter().map(|(key, word, _)| key.width() + word.width() + 3).sum::<usize>();
     // What has no room leaves, but for help and quit.
     while wide(&places) > width && places.len() > 2 {

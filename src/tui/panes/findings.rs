@@ -52,7 +52,8 @@ fn listed<'a>(session: &'a Session, ui: &Ui) -> Vec<&'a Finding> {
     let mut findings = all(session);
     findings.retain(|f| filter.is_empty() || passes(filter, f));
     // What needs no attention any more stands below what does.
-    findings.sort_by_key(|f| (f.cleared_at.is_some(), ui.is_quiet(f)));
+    let is_of_another = |f: &Finding| ui.job.as_ref().zip(f.job.as_ref()).is_some_and(|(shown, of)| shown != of);
+    findings.sort_by_key(|f| (f.cleared_at.is_some(), ui.is_quiet(f), is_of_another(f)));
     findings
 }
 

@@ -257,7 +257,9 @@ fn step_time(ctx: &Ctx, axis: &TimeAxis, place: Rect, plot: Rect, buf: &mut Buff
     // What lies above the usual band is seen at once.
     let band = usual.map_or(f32::INFINITY, |(median, most)| most.max(median * 1.1) as f32);
     let style = |row: u16| {
-        let is_over = high * (1.0 - f32::from(row + 1) / rows) >= band * 0.99;
+        // Of few rows the lower half of one may be what is usual.
+        let least = if rows <= 2.0 { f32::from(row) + 0.5 } else { f32::from(row + 1) };
+        let is_over = high * (1.0 - least / rows) >= band * 0.99;
         let up = 1.0 - f32::from(row) / rows;
         if is_over { between(ctx.theme.look, ctx.theme.text, up * 0.5) } else { ctx.theme.graded(up) }
     };
@@ -610,7 +612,8 @@ fn marks(ctx: &Ctx, axis: &TimeAxis, placed: &[(usize, Mark)], plot: Rect, plan:
     }
     for (cell, mark) in placed {
         let x = plot.x + *cell as u16;
-        if !mark.line {
+        // Without the row that says what it parts, a line says nothing.
+        if !mark.line || head == 0 {
             continue;
         }
         for y in plot.y + head..plot.bottom() - legend {

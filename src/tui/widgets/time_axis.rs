@@ -52,16 +52,24 @@ impl TimeAxis {
     /// The same for what is watched live: it shows half of the window until that is full, so that the first minute is not drawn in a corner.
     /// All is drawn anew only once, and a screen far away is sent less than by shorter cells.
     pub fn of_live(since: Stamp, now: Stamp, window: Duration, cells: usize) -> TimeAxis {
-        let half = window / 2;
-        TimeAxis::new(since, now, if now.since(since) < half { half } else { window }, cells)
+        TimeAxis::new(since, now, TimeAxis::window_of_live(now.since(since), window), cells)
+    }
+
+    /// How much of what was seen for so long is shown of what is watched live.
+    pub fn window_of_live(seen: Duration, window: Duration) -> Duration {
+        if seen < window / 2 { window / 2 } else { window }
+    }
+
+    /// The same of a recording: as long as there is less than the window, all of it.
+    pub fn window_of_recording(seen: Duration, window: Duration) -> Duration {
+        let lasted = seen.mul_f64(1.15);
+        SPANS.into_iter().map(Duration::from_secs).find(|span| *span >= lasted).map_or(window, |span| span.min(window))
     }
 
     /// The same for a recording, which is looked at more than it is waited for: what is newest stands near the right edge from the start. It
     /// moves more often in its first minutes, which a screen far away would be sent.
     pub fn of_recording(since: Stamp, now: Stamp, window: Duration, cells: usize) -> TimeAxis {
-        // As long as there is less than the window, it shows what there is.
-        let lasted = now.since(since).mul_f64(1.15);
-        let window = SPANS.into_iter().map(Duration::from_secs).find(|span| *span >= lasted).map_or(window, |span| span.min(window));
+        let window = TimeAxis::window_of_recording(now.since(since), window);
         let axis = TimeAxis::new(since, now, window, cells);
         let before = axis.cells - (axis.cells / JUMP).max(2).min(axis.cells);
         TimeAxis::new(since.min(now).minus(axis.step * before as u32), now, window, cells)
