@@ -72,6 +72,7 @@ fn bad_usage_bad_config_and_bad_input_end_with_2_and_name_the_place() {
         (&["replay", "gone.jsonl"], "gone.jsonl: no such file"),
         (&["replay", "--headless", "not-a-tape"], "not a recording of nccl-top"),
         (&["--sysroot", "nowhere", "snapshot"], "nowhere: not a directory"),
+        (&["repaly", "tape.jsonl"], "did you mean `nccl-top replay`?"),
         (&["rules", "no-such-rule"], "no rule and no signature \"no-such-rule\""),
         (&["snapshot", "--wait", "3"], "expected a duration such as"),
         (&["snapshot", "--without", "gpm"], "--without gpm: only of a recording"),

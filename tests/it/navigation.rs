@@ -180,6 +180,11 @@ fn the_job_can_be_chosen_and_everything_follows() {
     let owners: BTreeSet<&str> = lines.iter().map(|(_, line)| s.session.model.files[&line.file].job.as_str()).collect();
     assert_eq!(owners, BTreeSet::from([jobs[last - 1].as_str()]), "the log is that of the chosen job");
     assert!(s.shows(&format!("of job {} only", jobs[last - 1])), "{}", s.text());
+    // So are the findings that enter leads to.
+    s.press("6");
+    let selected = nccl_top::tui::panes::selected_finding(&s.session, &s.ui);
+    assert!(selected.is_none_or(|f| f.job.as_ref().is_none_or(|job| *job == jobs[last - 1])), "{}", s.text());
+    s.press("1");
     // One that is gone, as in a moment before it began, is no reason to show nothing.
     s.ui.job = Some("gone".into());
     assert!(head(&s).contains(&of(first)), "{}", s.text());

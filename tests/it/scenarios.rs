@@ -338,11 +338,11 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[102, 99, 0], [91, 84, 0], [95, 92, 5], [74, 65, 1], [62, 54, 1], [71, 59, 2]];
+    let rows = [[103, 100, 0], [92, 85, 0], [96, 93, 5], [75, 66, 1], [62, 54, 1], [71, 59, 2]];
     let mut seen = Vec::new();
     for (i, without) in WITHOUT.iter().enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 102);
+        assert_eq!(score.faults, 103);
         seen.push([score.found, score.culprit_right, score.false_findings]);
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();
