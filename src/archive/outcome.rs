@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::again;
+use super::error_level::line::Line;
 use super::inputs::Input;
 use crate::base::{clean, mask};
 use crate::observe::evidence::Evidence;
@@ -27,7 +28,7 @@ struct Outcome {
 const OUTCOMES: &[Outcome] = &[
     Outcome { row: "stopped", has: &["stop", "Stop", "STOP"], is: is_early_stop },
     Outcome { row: "best", has: &["best", "Best", "BEST"], is: is_best },
-    Outcome { row: "took", has: &["ime", "IME", "ompleted in", "inished in", "took", "runtime"], is: is_duration },
+    Outcome { row: "took", has: &["ime", "IME", "ompleted in", "inished", "took", "uration"], is: is_duration },
 ];
 
 /// What the newest line of each kind says.
@@ -80,7 +81,8 @@ fn told(line: &[u8], outcome: &Outcome) -> Option<String> {
     }
     let text = String::from_utf8_lossy(line);
     let text = clean::clean(&text);
-    let words = crate::logs::prefix::peel(&text).rest.trim();
+    let read = Line::of(&text);
+    let words = read.said.trim();
     let lower = words.to_ascii_lowercase();
     // A line of source or of a traceback tells nothing of the run; nor does advice, or a question.
     let is_code = lower.starts_with("file \"") || lower.contains("def ") || lower.contains("();") || lower.ends_with(['?', '{', '(']);
@@ -106,15 +108,20 @@ fn is_best(lower: &str) -> bool {
         "epoch",
         "step",
         "iter",
+        "iteration",
         "result",
         "metric",
         "score",
         "val",
+        "valid",
+        "validation",
         "test",
         "eval",
+        "evaluation",
         "dev",
         "loss",
         "acc",
+        "accuracy",
         "map",
         "f1",
         "bleu",
@@ -128,7 +135,7 @@ fn is_best(lower: &str) -> bool {
         "ppl",
         "perplexity",
         "performance",
-        "top",
+        "top1",
         "auc",
         "rmse",
         "mae",
@@ -136,12 +143,14 @@ fn is_best(lower: &str) -> bool {
         "recall",
         "precision",
         "train",
+        "training",
     ];
     /// Settings, and what a library says of what would be better.
     const OTHER: &[&str] = &["best practice", "at best", "for best", "best effort", "the best way", "best_", "--", "best of luck"];
     let Some(behind) = word_behind(lower, "best") else { return false };
     let next = behind.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
-    let is_of = OF.iter().any(|of| next.starts_with(of));
+    let end = next.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(next.len());
+    let is_of = OF.contains(&next[..end].strip_suffix('s').unwrap_or(&next[..end])) || OF.contains(&&next[..end]);
     is_of && lower.bytes().any(|b| b.is_ascii_digit()) && !OTHER.iter().any(|other| lower.contains(other))
 }
 
@@ -162,15 +171,18 @@ fn is_early_stop(lower: &str) -> bool {
         "early stopping!",
         "early stopped",
     ];
-    WORDS.iter().any(|words| lower.contains(words))
+    /// What would be, or is set.
+    const OTHER: &[&str] = &[" if ", "default", "enabl", "disabl", "=false", ": false", "config", " will ", "would", "pass a new patience"];
+    WORDS.iter().any(|words| lower.contains(words)) && !OTHER.iter().any(|other| lower.contains(other))
 }
 
 /// `54 epochs completed in 0.011 hours.`, `Total training time: 0:00:02`, `'train_runtime': 9117.7233`, `Training took 461.3 s`.
 fn is_duration(lower: &str) -> bool {
     /// With the time behind it.
     const WORDS: &[&str] = &[
-        "completed in ",
-        "finished in ",
+        "epochs completed in ",
+        "training completed in ",
+        "training finished in ",
         "training took ",
         "total training time",
         "total time taken",
@@ -180,13 +192,11 @@ fn is_duration(lower: &str) -> bool {
         "train_runtime",
         "total runtime",
         "training finished after ",
-        "wall time",
         "total duration",
-        "elapsed time",
     ];
     /// Of each step, or of one part.
     const OTHER: &[&str] =
-        &["per iteration", "per step", "iteration ", "average", "avg", "s/it", "it/s", "load", "eta", "batch ", "limit", "remaining"];
+        &["per iteration", "per step", "iteration ", "average", "avg", "s/it", "it/s", "load", " eta", "batch ", "limit", "remaining"];
     let behind = WORDS.iter().find_map(|words| Some(&lower[lower.find(words)? + words.len()..]));
     let Some(behind) = behind else { return false };
     let value = behind
@@ -207,12 +217,12 @@ mod tests {
             newest(log.as_bytes()).into_iter().find(|told| told.0 == row).map(|(_, line, words)| format!("{line}: {words}"))
         };
         let log = "load_best_model_at_end=True\nnew best val_loss: 0.52 at epoch 3\nepoch 4 val_loss 0.61\n\
-                   Early stopping at epoch 9: no better val_loss for 6 epochs\n2026-03-04 10:00:09,311 - INFO - Training took 461.3 s\nbye\n";
+                   Early stopping at epoch 9: no better val_loss for 6 epochs\n[INFO] Training took 461.3 s\nbye\n";
         assert_eq!(told("best", log).as_deref(), Some("2: new best val_loss: 0.52 at epoch 3"));
         assert_eq!(told("stopped", log).as_deref(), Some("4: Early stopping at epoch 9: no better val_loss for 6 epochs"));
         assert_eq!(told("took", log).as_deref(), Some("5: Training took 461.3 s"));
         let other = "For best performance set OMP_NUM_THREADS to 4\n--early-stopping 3\nelapsed time per iteration (ms): 21133.8\n\
-                     checkpoint load time: 3.1 s\nGET /best/model/3\n  File \"best.py\", line 3, in best_model\n";
+                     checkpoint load time: 3.1 s\nGET /best/model/3\nEpoch 3 finished in 12.3 s\nbest device 0\nearly stopping after 10 epochs is enabled\n  File \"best.py\", line 3, in best_model\n";
         assert_eq!(newest(other.as_bytes()), []);
     }
 }

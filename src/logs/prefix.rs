@@ -322,7 +322,10 @@ fn module_place(s: &str) -> Option<&str> {
 }
 
 fn stamped<'a>(s: &'a str, p: &mut Peeled<'_>) -> Option<&'a str> {
-    let (w, n) = stamp::iso(s).or_else(|| stamp::american(s)).or_else(|| stamp::month_day(s))?;
+    let (w, n) = stamp::iso(s).or_else(|| stamp::american(s)).or_else(|| {
+        // `10/01 00:00:01` alone may be steps and the time that they took.
+        stamp::month_day(s).filter(|(_, n)| s[..*n].ends_with(['M', 'm']))
+    })?;
     let rest = &s[n..];
     // A log shipper may put a colon between it and the launcher's prefix, nnU-Net between it and the text.
     let rest = rest.strip_prefix(':').filter(|r| r.starts_with(' ')).unwrap_or(rest);

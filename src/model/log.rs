@@ -42,8 +42,8 @@ pub struct LogFile {
     pub gone_at: Option<Stamp>,
     /// The last line kept was one that the next overwrites.
     pub transient: bool,
-    /// The ranks run other programs that write here, too, and outlive them.
-    pub runs_others: bool,
+    /// When a program that a rank ran last wrote here how it ended.
+    pub ran_others_at: Option<Stamp>,
     /// pid of NCCL lines to rank, learnt from init lines of the largest communicators: in smaller ones ranks have other numbers.
     pub rank_of_pid: BTreeMap<u32, u32>,
     /// Ranks in the communicators that [`LogFile::rank_of_pid`] was learnt from.
@@ -82,7 +82,7 @@ impl LogFile {
             last_line_at: None,
             gone_at: None,
             transient: false,
-            runs_others: false,
+            ran_others_at: None,
             rank_of_pid: BTreeMap::new(),
             ranks_by_init: 0,
             comms: BTreeSet::new(),

@@ -541,7 +541,7 @@ impl Model {
     }
 
     /// How long a pause that a log of the job names may last before it is no longer believed: that of the longest like it before, and more.
-    /// `all_stand`: all ranks stand, and nothing is read, written or computed.
+    /// `all_stand`: no rank uses a CPU, or reads or writes a file.
     pub fn pause_limit(&self, job: &str, phase: crate::logs::Phase, all_stand: bool) -> Duration {
         /// Where none was seen to end.
         const UNKNOWN: Duration = Duration::from_secs(600);

@@ -157,6 +157,8 @@ pub struct SlowSince {
 }
 
 const MAX_PHASES: usize = 32;
+/// Dialects of reinforcement learning whose loss is, or holds, that of a critic.
+const OF_CRITICS: [&str; 2] = ["rsl-rl", "stable-baselines3"];
 /// The first steps compile and connect.
 const WARM_UP: usize = 3;
 const LEAST_BEFORE: usize = 8;
@@ -287,15 +289,17 @@ impl Progress {
             self.zero_norms = if norm == 0.0 { self.zero_norms + 1 } else { 0 };
         }
         if let Some(loss) = step.loss {
+            // That of a critic leaps with the rewards, and is 0 while there are none.
+            let of_critic = OF_CRITICS.contains(&step.dialect.as_str());
             let learns = step.grad_norm.is_some_and(|norm| norm.is_finite() && norm != 0.0);
             // One that falls steadily is printed as 0.000 in the end.
             const LEAST_BEFORE_ZERO: f64 = 0.01;
             let was_not = self.zero_losses > 0 || self.loss.is_some_and(|before| before.abs() >= LEAST_BEFORE_ZERO);
             // That of a policy has either sign, and none where all samples are rewarded alike.
-            let has_signs = self.lowest_loss.is_some_and(|(_, lowest)| lowest < 0.0);
+            let has_signs = self.lowest_loss.is_some_and(|(_, lowest)| lowest < 0.0) || of_critic;
             self.zero_losses = if loss == 0.0 && !learns && !has_signs && was_not { self.zero_losses + 1 } else { 0 };
             let is_next = advanced || restarted || step.step.is_none();
-            self.same_losses = if self.loss == Some(loss) { self.same_losses + u32::from(is_next) } else { 0 };
+            self.same_losses = if self.loss == Some(loss) && !of_critic { self.same_losses + u32::from(is_next) } else { 0 };
             if is_next {
                 if self.loss_course.values() == 0 {
                     self.course_from = step.step;
@@ -304,7 +308,9 @@ impl Progress {
             }
             self.loss = Some(loss);
             self.first_loss.get_or_insert(loss);
-            self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0, true);
+            if !of_critic {
+                self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0, true);
+            }
             if self.bad_losses == 0 && !loss.is_finite() {
                 self.bad_from = step.step.or(self.step);
             }

@@ -13,6 +13,7 @@ use crate::base::time::Stamp;
 use crate::logs::{TextEvent, What, prefilter};
 use crate::observe::evidence::Evidence;
 use crate::observe::log::Line;
+use std::time::Duration;
 
 /// A line that was read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +28,26 @@ pub struct ReadLine<'a> {
 
 /// The newest tables of a job that runs tests all day.
 const MAX_TABLES: usize = 64;
+
+/// How Python's faulthandler begins.
+const PYTHON_CRASH: &str = "Fatal Python error: ";
+
+/// The program of `python -c 'import train'`, also of `-uc` and `-cimport train`.
+fn command_of(cmdline: &[String]) -> Option<&str> {
+    let mut arguments = cmdline.iter().skip(1);
+    while let Some(argument) = arguments.next() {
+        let letters = argument.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+        // Behind these letters stands a value, or the name of a module.
+        match letters.find(['c', 'm', 'W', 'X']).map(|at| letters.split_at(at)) {
+            Some((_, program)) if program == "c" => return arguments.next().map(String::as_str),
+            Some((_, program)) if program.starts_with('c') => return Some(&program[1..]),
+            Some((_, value)) if value == "W" || value == "X" => _ = arguments.next(),
+            Some((_, value)) if value.starts_with('m') => return None,
+            _ => {}
+        }
+    }
+    None
+}
 
 impl Model {
     /// Reads one log line and applies what it says. Each event is handed to `each` after it was applied, so that rules see the
@@ -105,7 +126,7 @@ impl Model {
         log.chronicle.apply(events, read.no, read.bytes, modified, zone);
         let at = if archived { log.chronicle.at.unwrap_or(modified) } else { at };
         for event in events {
-            if self.is_of_another(event, file, &job) {
+            if self.is_of_another(event, at, file, &job) {
                 continue;
             }
             let by_pid = || event.origin.pid.and_then(|pid| self.rank_of_ns_pid(file, pid));
@@ -141,24 +162,26 @@ impl Model {
     }
 
     /// A traceback of `python -c`, in the log of a job that runs and whose ranks were started otherwise: one of them, or its launcher, ran that
-    /// program, and saw how it ended. Several of them that write at once break each other's tracebacks.
-    fn is_of_another(&mut self, event: &TextEvent, file: u32, job: &str) -> bool {
+    /// program, and saw how it ended. Several of them that write at once break each other's tracebacks; what C++ and NCCL say is not theirs,
+    /// and a rank that crashes is seen to end.
+    fn is_of_another(&mut self, event: &TextEvent, at: Stamp, file: u32, job: &str) -> bool {
+        /// For so long after one of them ended, more of them may.
+        const NEAR: Duration = Duration::from_secs(10);
         let Some(said) = event.said_at.as_ref().filter(|_| event.origin.rank.is_none()) else { return false };
-        let is_broken = || said.raised_at.as_ref().is_none_or(|place| place.starts_with("File \"<string>"));
-        let runs_others = self.files.get(&file).is_some_and(|log| log.runs_others);
-        if !(said.of_command || runs_others && is_broken()) {
+        let of_python = matches!(event.what, What::Exception(_)) || said.text.starts_with(PYTHON_CRASH);
+        let is_broken = || of_python && said.raised_at.as_ref().is_none_or(|place| place.starts_with("File \"<string>"));
+        let seen_at = self.files.get(&file).and_then(|log| log.ran_others_at);
+        let is_near = seen_at.is_some_and(|seen| at.since(seen) <= NEAR);
+        if !(said.of_command || is_near && is_broken()) {
             return false;
         }
-        let is_command = |process: &Process| {
-            let mut program = process.info.cmdline.iter().skip_while(|arg| *arg != "-c").skip(1);
-            program.next().is_some_and(|program| !program.contains("multiprocessing"))
-        };
         let lives = |process: &&Process| process.is_alive();
-        let ranks = |job: &Job| job.pids().filter_map(|pid| self.processes.get(&pid)).filter(lives).map(is_command).collect::<Vec<_>>();
+        let own = |process: &Process| command_of(&process.info.cmdline).is_some_and(|program| !program.contains("multiprocessing"));
+        let ranks = |job: &Job| job.pids().filter_map(|pid| self.processes.get(&pid)).filter(lives).map(own).collect::<Vec<_>>();
         let ranks = self.jobs.get(job).filter(|job| !job.log_only).map(ranks).unwrap_or_default();
         let is = !ranks.is_empty() && !ranks.contains(&true);
-        if let Some(log) = self.files.get_mut(&file) {
-            log.runs_others |= is;
+        if let Some(log) = self.files.get_mut(&file).filter(|_| is && said.of_command) {
+            log.ran_others_at = Some(at);
         }
         is
     }

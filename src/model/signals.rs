@@ -434,7 +434,7 @@ impl Look {
         let named = model.phase_of(&job.id);
         // Nobody does anything for it: it need not be waited for as long as for one that somebody works for.
         let rests = |r: &RankLook| r.stands().is_some() || r.is_in_gloo() && r.sleeps() && !r.does_io();
-        let all_stand = !ranks.is_empty() && ranks.values().filter(|r| r.alive()).all(rests);
+        let all_stand = ranks.values().any(RankLook::alive) && ranks.values().filter(|r| r.alive()).all(rests);
         let believed = |(phase, since): &(Phase, Stamp)| {
             now.since(model.watched(*since)) < model.pause_limit(&job.id, *phase, all_stand && !job.has_ranks_elsewhere())
         };

@@ -200,7 +200,7 @@ impl Ui {
         chosen.map(|(id, verdict)| (id.as_str(), verdict)).or_else(|| session.main_job())
     }
 
-    /// The next job; behind the last one the worst, whichever that is.
+    /// The next job; at its turn the worst, whichever that is then.
     pub(super) fn next_job(&mut self, session: &Session) {
         let jobs = self.jobs(session);
         if jobs.len() < 2 {

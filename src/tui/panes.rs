@@ -109,7 +109,7 @@ impl<'a> Ctx<'a> {
         Axis::new(self.session.model.now, self.window(), cells)
     }
 
-    /// How much of the past is shown: that of the timeline, which shows less as long as there is no more.
+    /// How much of the past is shown: less as long as there is no more, as on the timeline of a single job.
     pub fn window(&self) -> Duration {
         let model = &self.session.model;
         let seen = model.now.since(model.started.unwrap_or(model.now));

@@ -164,6 +164,12 @@ impl<R> Column<R> {
         others.len() >= 2 && most - least <= apart / 2.0 && (own <= least - apart || own >= most + apart)
     }
 
+    /// By itself it is sorted from its greatest value down, as what is measured is.
+    fn falls(&self, ctx: &Ctx, rows: &[R]) -> bool {
+        let known = rows.iter().map(|row| self.key(ctx, row)).find(|key| !matches!(key, SortKey::Absent));
+        matches!(known, Some(SortKey::Number(v)) if v.is_sign_negative())
+    }
+
     fn can_sort(&self) -> bool {
         !matches!(self.content, Content::Spark(_))
     }
@@ -255,7 +261,7 @@ pub fn draw<R>(
                 let short = words.strip_prefix("last ").filter(|_| words.width() > usize::from(column.words(*width)));
                 short.map_or(words.clone(), str::to_owned)
             }
-            (_, true) => format!("{}{}", column.head, if ctx.list().reverse { "▼" } else { "▲" }),
+            (_, true) => format!("{}{}", column.head, if column.falls(ctx, rows) == ctx.list().reverse { "▲" } else { "▼" }),
             _ => column.head.to_owned(),
         };
         // The sign of the order may stand in the gap between two columns.
