@@ -39,9 +39,9 @@ fn command_of(cmdline: &[String]) -> Option<&str> {
         let letters = argument.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
         // Behind these letters stands a value, or the name of a module.
         match letters.find(['c', 'm', 'W', 'X']).map(|at| letters.split_at(at)) {
-            Some((_, program)) if program == "c" => return arguments.next().map(String::as_str),
+            Some((_, "c")) => return arguments.next().map(String::as_str),
             Some((_, program)) if program.starts_with('c') => return Some(&program[1..]),
-            Some((_, value)) if value == "W" || value == "X" => _ = arguments.next(),
+            Some((_, "W" | "X")) => _ = arguments.next(),
             Some((_, value)) if value.starts_with('m') => return None,
             _ => {}
         }
