@@ -106,15 +106,7 @@ impl<'a> Ctx<'a> {
 
     /// The time axis of all sparklines, for so many cells.
     pub fn axis(&self, cells: usize) -> Axis {
-        Axis::new(self.session.model.now, self.window(), cells)
-    }
-
-    /// How much of the past is shown: less as long as there is no more, as on the timeline of a single job.
-    pub fn window(&self) -> Duration {
-        let model = &self.session.model;
-        let seen = model.now.since(model.started.unwrap_or(model.now));
-        let of = if self.is_replay() { TimeAxis::window_of_recording } else { TimeAxis::window_of_live };
-        of(seen, self.ui.window)
+        Axis::new(self.session.model.now, self.ui.window, cells)
     }
 
     fn is_replay(&self) -> bool {
@@ -125,13 +117,13 @@ impl<'a> Ctx<'a> {
     /// in a wider chart each value stands in several columns.
     pub fn charted(&self, trend: &Trend, cells: u16, hold: Duration) -> Vec<Option<f32>> {
         let columns = usize::from(cells) * 2;
-        let axis = self.axis(columns.min(self.window().as_secs() as usize * 2));
+        let axis = self.axis(columns.min(self.ui.window.as_secs() as usize * 2));
         let values = trend.columns(axis.end, axis.step, axis.columns, hold);
         (0..columns).map(|column| values.get(column * values.len() / columns).copied().flatten()).collect()
     }
 
     pub fn axis_words(&self) -> String {
-        match self.window().as_secs() {
+        match self.ui.window.as_secs() {
             s if s % 60 == 0 => format!("last {} min", s / 60),
             s => format!("last {s} s"),
         }

@@ -501,7 +501,7 @@ fn users_add_replace_mute_and_judge_texts() {
             "critical storage-failed weka-lost [] the file system /data is gone (input/output error)",
             "critical storage-failed weka-lost [] the file system /home is gone",
             "error loss-not-finite own-divergence [3] rank 3 diverged",
-            "info nccl-warn slurm-error",
+            "info program-error slurm-error",
             "info nccl-warn own-plugin-retry",
         ],
     );

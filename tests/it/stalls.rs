@@ -92,7 +92,7 @@ fn ranks_that_all_wait_for_their_own_threads_wait_for_input() {
     assert!((5.0..16.0).contains(t) && found.ranks.is_empty(), "{t} {:?}", found.ranks);
     let words = "both ranks on this node wait outside of collectives for threads of their own, their GPUs idle: probably for input";
     assert_eq!((found.summary.as_str(), found.severity, judged.rules()), (words, Severity::Warning, vec!["input-stall"]));
-    assert!(found.why.contains("rank 1: it waits in futex (futex_do_wait)"), "{}", found.why);
+    assert!(found.why.contains("ranks 0 and 1: each waits in futex (futex_do_wait)"), "{}", found.why);
 }
 
 /// `50,2.615727e-01,0.0730`: no line says what is a step.

@@ -214,7 +214,7 @@ fn history(ctx: &Ctx, row: Rect, buf: &mut Buffer, label: &str, trend: &Trend, l
         values.iter().map(|v| v.map(|v| if top > bottom { ((v - bottom) / (top - bottom)).min(1.0) } else { 0.5 })).collect();
     spark::draw(buf, row.x + LABEL, row.y, &scaled_values, 1.0, style);
     let word = |v: f32| if label == "loss" { loss(f64::from(v)) } else { seconds(f64::from(v)) };
-    let (low, high) = trend.range(axis.end, ctx.window()).unwrap_or((low, high));
+    let (low, high) = trend.range(axis.end, ctx.ui.window).unwrap_or((low, high));
     let x = row.x + LABEL + cells + 1;
     let room = usize::from(row.right().saturating_sub(x));
     buf.put(x, row.y, range_words(&word(low), &word(high), last, room), room, ctx.theme.dim);

@@ -56,12 +56,12 @@ impl TimeAxis {
     }
 
     /// How much of what was seen for so long is shown of what is watched live.
-    pub fn window_of_live(seen: Duration, window: Duration) -> Duration {
+    fn window_of_live(seen: Duration, window: Duration) -> Duration {
         if seen < window / 2 { window / 2 } else { window }
     }
 
     /// The same of a recording: as long as there is less than the window, all of it.
-    pub fn window_of_recording(seen: Duration, window: Duration) -> Duration {
+    fn window_of_recording(seen: Duration, window: Duration) -> Duration {
         let lasted = seen.mul_f64(1.15);
         SPANS.into_iter().map(Duration::from_secs).find(|span| *span >= lasted).map_or(window, |span| span.min(window))
     }
