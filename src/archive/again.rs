@@ -3,7 +3,7 @@
 use super::inputs::Input;
 use super::kinds::Opened;
 use super::warned::{self, Warned};
-use super::{Report, around, at_end, before, call, last_step, outcome, stack, table};
+use super::{Report, around, at_end, before, beside, call, last_step, outcome, span, stack, table};
 use crate::base::time::Stamp;
 use crate::observe::evidence::Evidence;
 use memchr::memchr_iter;
@@ -21,6 +21,8 @@ pub struct Again {
     pub before: Option<Evidence>,
     /// The lines around the proof of the cause.
     pub around: Vec<Evidence>,
+    /// The line beside the proof that says why, where the proof does not.
+    pub beside: Option<Evidence>,
     /// The newest time that a line shortly above the proof carries, and its number.
     pub above: Option<(Stamp, u64)>,
     /// What NCCL was about when the call failed that is the cause.
@@ -33,6 +35,8 @@ pub struct Again {
     pub tables: Vec<Evidence>,
     /// How the run came out, in its own words.
     pub came_out: Vec<outcome::CameOut>,
+    /// The first and the last time that lines carry.
+    pub span: Option<(Stamp, Stamp)>,
     /// Where nothing is wrong: what each log said last.
     pub at_end: Vec<Evidence>,
     /// Where nothing is wrong: what the logs warn of and go on, and how many more kinds of it there are.
@@ -46,6 +50,7 @@ impl Again {
             at_end: at_end::of(report, inputs),
             tables: table::of(report, inputs),
             came_out: outcome::of(report, inputs),
+            span: span::of(report, inputs),
             warned: warned::of(report, inputs),
             ..Again::default()
         };
@@ -62,6 +67,7 @@ impl Again {
         }
         again.before = before::of(report, &proof);
         again.around = around::of(&proof);
+        again.beside = beside::of(report, &proof);
         again.above = before::time_above(report, &proof);
         let stack = stack::of(&proof);
         again.call = call::of(report, &proof).or_else(|| stack.doing.map(str::to_owned));

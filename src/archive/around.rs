@@ -52,7 +52,7 @@ fn whole(line: &[u8]) -> String {
 }
 
 /// Lines that do not say who wrote them may be anybody's.
-fn may_be_of(writer: &Origin, other: &Origin) -> bool {
+pub(super) fn may_be_of(writer: &Origin, other: &Origin) -> bool {
     let alike = |own: Option<u32>, other: Option<u32>| own.is_none() || other.is_none() || own == other;
     let is_host = |host: &String| writer.host.as_ref().is_none_or(|own| own == host);
     other.host.as_ref().is_none_or(is_host)

@@ -106,10 +106,22 @@ pub(super) fn is_python_warning(line: &[u8]) -> bool {
     digits > 0 && place[..place.len() - digits].ends_with(b":")
 }
 
+/// Whether a text tells why something failed, in words that all programs use.
+pub(super) fn gives_reason(text: &str) -> bool {
+    reason::of(text).is_some()
+}
+
 impl Gleaned {
     /// Looks at a line that no reader knows.
     pub fn look(&mut self, no: u64, line: &[u8]) {
         if self.is_of_report(line) {
+            return;
+        }
+        if self
+            .found
+            .last_mut()
+            .is_some_and(|last| last.add_hdf5_call(no, &clean::clean(&String::from_utf8_lossy(&line[..line.len().min(LONGEST)]))))
+        {
             return;
         }
         if self.looked_at >= MOST_LOOKED_AT && !self.found.is_empty() {
@@ -415,7 +427,7 @@ pub(super) fn shape_of(text: &str) -> String {
 }
 
 /// Whoever ends a whole job on purpose has said why before.
-const ON_PURPOSE: &[&str] = &["mpi-abort-called"];
+pub(super) const ON_PURPOSE: &[&str] = &["mpi-abort-called"];
 
 pub fn is_on_purpose(what: &What) -> bool {
     what.signature().is_some_and(|signature| ON_PURPOSE.contains(&signature.id))

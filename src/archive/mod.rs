@@ -7,6 +7,7 @@ pub mod again;
 mod around;
 mod at_end;
 mod before;
+mod beside;
 mod call;
 mod error_level;
 mod flight;
@@ -22,6 +23,7 @@ pub mod outcome;
 mod ras;
 mod results;
 mod sentence;
+mod span;
 mod stack;
 mod table;
 mod tape;
@@ -120,6 +122,14 @@ pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<
     inputs.sort_by_key(|(no, _)| *no);
     let mut report = report(intake, inputs.into_iter().map(|(_, seen)| seen).collect());
     report.again = Again::of(&report, &found);
+    // Whoever ends a job on purpose has said why.
+    let abort = report
+        .root_cause
+        .map(|i| &mut report.findings[i])
+        .filter(|f| f.signature.is_some_and(|signature| error_level::ON_PURPOSE.contains(&signature)));
+    if let (Some(f), Some(beside)) = (abort, &report.again.beside) {
+        f.summary = format!("{}: {}", f.summary, beside.text);
+    }
     report
 }
 

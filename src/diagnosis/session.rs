@@ -210,7 +210,7 @@ impl Session {
         let ledger = &mut self.ledger;
         // What failed is judged when all files are read: only then is its order in time known.
         let judge = |model: &Model, text: &TextSeen| {
-            if matches!(text.event.what, What::Step(_) | What::RunStart) {
+            if matches!(text.event.what, What::Step(_) | What::Evaluated { .. } | What::RunStart) {
                 lines::judge_line(model, text, ledger);
             }
         };

@@ -190,7 +190,9 @@ fn raised(own: &Alarm, f: &Finding, notes: &mut Vec<String>) {
         let said = own.event.said_at.as_ref();
         let place = said.and_then(|said| said.raised_at.as_ref()).filter(|place| !f.why.contains(place.as_str()));
         let source = said.and_then(|said| said.source.as_ref()).map_or(String::new(), |source| format!(": `{source}`"));
-        notes.extend(place.map(|place| format!("raised at {place}{source}")));
+        // Where its calls go on from there, a library raised it.
+        let how = if said.is_none_or(|said| said.calls.is_empty()) { "raised at" } else { "called from" };
+        notes.extend(place.map(|place| format!("{how} {place}{source}")));
     }
     notes.extend(
         after

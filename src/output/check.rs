@@ -61,6 +61,7 @@ fn root_cause(report: &Report, f: &Finding, zone: Zone) -> Value {
         "calls": run::calls(report, f),
         "around": report.again.around.iter().map(line).collect::<Vec<_>>(),
         "before": report.again.before.as_ref().map(line),
+        "beside": report.again.beside.as_ref().map(line),
         "above_at": report.again.above.map(|(at, _)| zone.rfc3339(at)),
     })
 }

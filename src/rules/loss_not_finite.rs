@@ -8,13 +8,15 @@ use crate::logs::{Step, What};
 use crate::model::progress::Progress;
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;
+use regex::Regex;
+use std::sync::LazyLock;
 
 pub const RULE: Rule = Rule {
     id: "loss-not-finite",
     severity: Severity::Error,
     title: "The loss is NaN or infinite: the run goes on, but it learns nothing",
     how: "A NaN loss in a progress line, or two infinite ones in a row (a single one is usual with fp16 loss scaling); Megatron leaves the \
-          field out instead. A loss of exactly 0, one that does not change in any digit beside gradients of 0, and gradients that are NaN, again and again, are warnings",
+          field out instead. A loss of exactly 0, one that does not change in any digit beside gradients of 0, and gradients that are NaN, again and again, are warnings, and so is a NaN loss of an evaluation",
     advice: "Stop the run and go back to a checkpoint before it. Look at learning rate, data and fp16 overflow; a NaN that first appears on one \
              rank can be a defective GPU",
     life: ONCE,
@@ -60,7 +62,39 @@ fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<
     out.push(found);
 }
 
+/// The evaluation's loss is NaN: the model that is saved gives nothing else.
+fn of_evaluation(ctx: &TextContext, text: &str, out: &mut Vec<Finding>) {
+    static LOSS: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"(?i)\b(?:eval|val|valid|validation|test)[ _/]loss[a-z_ ]{0,12}['"]?\s*[:=]?\s*['"]?nan\b"#).expect("pattern")
+    });
+    if !LOSS.is_match(text) {
+        return;
+    }
+    let progress = ctx.model.files.get(&ctx.seen.file).map(|f| &f.progress);
+    // The losses of the steps say it, and since when.
+    if ctx.ledger.is_open(RULE.id, Some(&ctx.seen.job)) || progress.is_some_and(|p| p.zero_losses > 0) {
+        return;
+    }
+    let norm = progress.is_some_and(|p| p.bad_norms > 0 && p.bad_losses == 0);
+    let norm = if norm { ", and so is the gradient norm of the last step" } else { "" };
+    let mut found = ctx.found(&RULE, "evaluation", format!("the loss of the evaluation is NaN{norm}"));
+    found.ranks.clear();
+    found.gpus.clear();
+    found.severity = Severity::Warning;
+    found.confidence = Confidence::Likely;
+    found.why = "the model gives NaN for the evaluation's data, or there was none to take a mean of".into();
+    found.next = Some(
+        "look whether weights are NaN; go back to a checkpoint whose evaluation was finite; train in bf16 or with a lower learning rate"
+            .into(),
+    );
+    found.witness = Witness::Progress;
+    out.push(found);
+}
+
 fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
+    if let What::Evaluated { text } = &ctx.seen.event.what {
+        return of_evaluation(ctx, text, out);
+    }
     let What::Step(step) = &ctx.seen.event.what else { return };
     let Some(progress) = ctx.model.files.get(&ctx.seen.file).map(|f| &f.progress) else { return };
     let (what, least) = match step.loss {

@@ -5,7 +5,7 @@ use super::{FactContext, Implies, ONCE, Rule};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::size_words;
-use crate::formats::nccl_tests::{Failure, Table};
+use crate::formats::nccl_tests::{Failure, Row, Table};
 use crate::logs::catalog::Part;
 use crate::rules::findings::Finding;
 
@@ -19,7 +19,7 @@ pub const RULE: Rule = Rule {
     implies: Implies::Failed,
     chain: Chain { explains: &[Explains { rule: "rank-exited", of_its_ranks: false }], ..Chain::PLAIN },
     on_facts: Some(check),
-    limits: &[&ODD_PART],
+    limits: &[&ODD_PART, &DIP_PART],
     ..Rule::PLAIN
 };
 
@@ -28,6 +28,12 @@ const ODD_PART: Limit =
     Limit::percent("nccl-tests-failed", "fall", 70.0, "below this share of the peak the bandwidth of the largest size is odd");
 /// Smaller than this, latency decides.
 const ODD_SIZE: u64 = 64 << 20;
+
+/// A size whose bandwidth is below this part of that of the next smaller and of the next larger one, in and out of place.
+const DIP_PART: Limit =
+    Limit::percent("nccl-tests-failed", "dip", 25.0, "below this share of the bandwidth of both neighbours a size has broken in");
+/// Smaller than this, one late start decides.
+const DIP_SIZE: u64 = 1 << 20;
 
 /// Hosts of a failure that are named.
 const MOST_HOSTS: usize = 8;
@@ -123,6 +129,7 @@ pub(crate) fn judge(table: &Table, path: &str) -> Vec<Finding> {
         ));
     }
     out.extend(odd_curve(table, path));
+    out.extend(dip(table, path));
     out.extend(alone(table, path));
     out
 }
@@ -180,4 +187,36 @@ fn odd_curve(table: &Table, path: &str) -> Option<Finding> {
         .because("bandwidth should not fall with size: memory, buffers or a throttled GPU may be the limit");
     let line = (largest.line > 0).then_some(largest.line);
     Some(found.proved("line", path, line, format!("{busbw:.2} GB/s at {}", size_words(largest.size_bytes))))
+}
+
+/// One size that is far slower than those around it.
+fn dip(table: &Table, path: &str) -> Option<Finding> {
+    const LEAST_GBYTES_PER_S: f64 = 1.0;
+    let rows: Vec<(&Row, f64)> = table.rows.iter().filter_map(|row| Some((row, row.busbw()?.0))).collect();
+    let is_dip = |three: &&[(&Row, f64)]| {
+        let [(before, faster), (row, busbw), (after, fastest)] = three else { return false };
+        let neighbours = faster.min(*fastest);
+        let of_one_run = before.size_bytes < row.size_bytes && row.size_bytes < after.size_bytes && before.dtype == after.dtype;
+        of_one_run && row.size_bytes >= DIP_SIZE && neighbours >= LEAST_GBYTES_PER_S && *busbw < neighbours * DIP_PART.value() / 100.0
+    };
+    let dips = || rows.windows(3).filter(is_dip);
+    let [(before, faster), (row, busbw), (after, fastest)] = dips().next()? else { return None };
+    let more = dips().count() - 1;
+    let more = if more > 0 { format!("; {more} more such sizes") } else { String::new() };
+    let summary = format!(
+        "{}: {busbw:.2} GB/s at {}, but {faster:.1} GB/s at {} and {fastest:.1} GB/s at {}{more}",
+        table.name(),
+        size_words(row.size_bytes),
+        size_words(before.size_bytes),
+        size_words(after.size_bytes)
+    );
+    let mut found = RULE
+        .weighed(Severity::Warning, Confidence::Likely, summary)
+        .because("smaller and larger messages are far faster: what NCCL or the network does at this size is slow here, or something disturbed the run meanwhile")
+        .proved("line", path, (row.line > 0).then_some(row.line), format!("{busbw:.2} GB/s at {}", size_words(row.size_bytes)));
+    found.next = Some(format!(
+        "run this size alone, a few times (-b {0} -e {0}); if it stays, without the variables that are set (`env | grep NCCL_`) and with another NCCL_ALGO or NCCL_PROTO; look at retransmissions of the NICs meanwhile",
+        row.size_bytes
+    ));
+    Some(found)
 }

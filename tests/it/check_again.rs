@@ -64,9 +64,9 @@ fn whose_lines_are_there_and_whose_are_not() {
         )
     };
     let two = init(0) + &init(1);
-    holds(&two, &["ranks 0 and 1 of 4 are named here", "rank 0: pid 200, GPU 0; rank 1: pid 201, GPU 1"]);
+    holds(&two, &["ranks 0 and 1 of 4, in the lines that are known", "rank 0: pid 200, GPU 0; rank 1: pid 201, GPU 1"]);
     // All of them say nothing new.
-    lacks(&(two + &init(2) + &init(3)), &["named here"]);
+    lacks(&(two + &init(2) + &init(3)), &["in the lines that are known"]);
 }
 
 #[test]
@@ -533,4 +533,39 @@ fn a_rank_that_left_before_the_others() {
     ] {
         lacks(&log, &["took its communicator down"]);
     }
+}
+
+#[test]
+fn who_ends_a_job_on_purpose_has_said_why() {
+    let abort = "--------------------------------------------------------------------------\n\
+                 MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n";
+    let log = format!("solver v3\n   the mesh must be split over 8 processes or more!\n\n{abort}");
+    holds(&log, &["rank 2 ended the whole job with MPI_Abort (code 1): the mesh must be split over 8 processes or more!", "job.log:2"]);
+    // Frames, advice and what is far above are no reason.
+    lacks(&format!("solver v3\n[ 0] /lib/libc.so.6(+0x45330)[0x7f4dd1a45330] invalid\n\n{abort}"), &["MPI_Abort: ", "also said"]);
+    lacks(&log.replace("!\n\n", &("!\n".to_owned() + &"reading block 1\n".repeat(12))), &["MPI_Abort: "]);
+}
+
+#[test]
+fn the_time_of_a_run_is_that_of_its_first_and_last_line_whoever_wrote_them() {
+    let log = "2026-01-11 05:43:30,310 INFO opening the shards of the data\n2026-01-11 05:43:40,000 INFO step 1 loss 2.5\n\
+               2026-01-11 05:43:50,000 INFO step 2 loss 2.4\n2026-01-11 05:44:10,500 INFO the queue is closed\n";
+    holds(log, &["05:43:30 to 05:44:10"]);
+    // What is later than the file is no time of its writing.
+    lacks(&log.replace("2026-01-11 05:44:10", "2099-01-11 05:44:10"), &["05:44:10", "2099"]);
+}
+
+#[test]
+fn an_evaluation_whose_loss_is_nan_is_told() {
+    let log = "{'loss': 9.2043, 'grad_norm': nan, 'learning_rate': 1.5e-06, 'epoch': 4.0}\n{'eval_loss': nan, 'eval_runtime': 0.1, 'epoch': 4.0}\n";
+    holds(log, &["WARN", "the loss of the evaluation is NaN, and so is the gradient norm of the last step"]);
+    holds(&log.replace("'grad_norm': nan", "'grad_norm': 1.5"), &["the loss of the evaluation is NaN what warning"]);
+    lacks(&log.replace("'eval_loss': nan", "'eval_loss': 1.25, 'eval_nan_rows': 3"), &["evaluation is NaN"]);
+}
+
+#[test]
+fn the_last_call_of_an_hdf5_stack_is_the_reason() {
+    let log = "HDF5-DIAG: Error detected in HDF5 (1.14.3) MPI-process 2:\n  #000: H5D.c line 186 in H5Dopen2(): unable to open dataset\n    major: Dataset\n\
+               \x20   minor: Can't open object\n  #001: H5C.c line 812 in H5C__load(): checksum does not match\n    major: Object cache\n    minor: Read failed\n";
+    holds(log, &["H5Dopen2(): unable to open dataset; at its root H5C.c line 812 in H5C__load(): checksum does not match"]);
 }

@@ -261,12 +261,12 @@ fn who_wrote_a_warn_stands_in_front_of_it_and_all_who_did() {
 fn a_warn_behind_which_the_call_returned_an_error_is_one_of_rccl_too() {
     let source = "/build/rccl/src";
     let log = format!(
-        "n0:18:26 [3] {source}/graph/paths.cc:82 NCCL WARN Failed to find reverse path from remNode 0/200000 nlinks 3 to node 0/700000\n\
+        "n0:18:26 [3] {source}/graph/paths.cc:82 NCCL WARN Failed to order the links of node 0/200000\n\
          n0:18:25 [2] NCCL INFO Topology detection : could not read /sys/devices/x, ignoring\n\
          n0:18:26 [3] NCCL INFO {source}/graph/paths.cc:608 -> 3\nn0:18:26 [3] NCCL INFO {source}/init.cc:1248 -> 3\nn0:18:26 [3] NCCL INFO {source}/group.cc:68 -> 3 [Async thread]\n\
          n0: Test NCCL failure common.cu.cpp:1498 'internal error - please report this issue to the NCCL developers / '\n"
     );
-    holds(&log, &["FAIL CUDA device 3 of n0: Failed to find reverse path"]);
+    holds(&log, &["FAIL CUDA device 3 of n0: Failed to order the links"]);
 }
 
 #[test]

@@ -254,6 +254,18 @@ fn a_curve_that_falls_is_worth_a_word() {
 }
 
 #[test]
+fn a_size_that_breaks_in_between_two_others_is_a_warning() {
+    let rows = |dip: f64| {
+        let row = |size: u64, busbw: f64| format!("{size} 256 float sum -1 10.0 100.0 {busbw} 0 10.0 100.0 {busbw} 0\n");
+        format!("{HEADER}{}{}{}{FOOTER}", row(4 << 20, 12.5), row(8 << 20, dip), row(16 << 20, 28.0))
+    };
+    assert_eq!(judge(&only(&rows(5.0)), "x"), []);
+    let found = judge(&only(&rows(0.4)), "x");
+    assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+    assert!(found[0].summary.ends_with(": 0.40 GB/s at 8 MiB, but 12.5 GB/s at 4 MiB and 28.0 GB/s at 16 MiB"), "{}", found[0].summary);
+}
+
+#[test]
 fn ordinary_logs_hold_no_table() {
     let log = fixture("logs/hang.log");
     assert_eq!(tables(&log), []);

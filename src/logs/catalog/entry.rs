@@ -36,7 +36,8 @@ pub struct Signature {
     pub confidence: Confidence,
     /// Ids of rules or signatures: where a finding of one of them is open for the same job, this one says nothing new and is not shown.
     pub yields_to: &'static [&'static str],
-    /// Ids of signatures that are only a part of the teardown where this one is open for the same job.
+    /// Ids of signatures that are only a part of the teardown where this one is open for the same job; of rules whose waits are never why
+    /// it came, however late it is printed.
     pub explains: &'static [&'static str],
     /// Ids of signatures or rules whose findings come of this one, where it came before them: then it is the cause, however mild it sounds.
     pub causes: &'static [&'static str],

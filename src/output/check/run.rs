@@ -143,7 +143,7 @@ fn host_words(report: &Report) -> Option<String> {
     (!hosts.is_empty()).then(|| words.join("; "))
 }
 
-/// `8 to 15 of 16 are named here`: the lines of others may say more.
+/// `8 to 15 of 16, in the lines that are known`: others may say more.
 fn named_words(report: &Report, facts: &Value) -> Option<String> {
     let record = report.record();
     let by_lines = record.ranks.iter().filter(|(_, seen)| !seen.by_task).map(|(rank, _)| *rank);
@@ -151,7 +151,6 @@ fn named_words(report: &Report, facts: &Value) -> Option<String> {
     let named: BTreeSet<u32> = by_lines.chain(by_files).chain(record.alarms.iter().filter_map(|alarm| alarm.rank)).collect();
     let named: Vec<u32> = named.into_iter().collect();
     let world = facts["nranks"].as_u64().and_then(|n| usize::try_from(n).ok());
-    let are = if named.len() == 1 { "is" } else { "are" };
     let of = match world {
         // All of them say nothing new, and who has a number beyond it is of another group.
         Some(world) if named.len() >= world || named.last().is_some_and(|last| *last as usize >= world) => return None,
@@ -159,7 +158,7 @@ fn named_words(report: &Report, facts: &Value) -> Option<String> {
         None => String::new(),
     };
     let rank = if named.len() == 1 { "rank " } else { "" };
-    (!named.is_empty()).then(|| format!("{rank}{}{of} {are} named here", ranges(&named)))
+    (!named.is_empty()).then(|| format!("{rank}{}{of}, in the lines that are known", ranges(&named)))
 }
 
 /// Processes of ranks that are listed.
@@ -212,7 +211,10 @@ const LONGEST_RUN: Duration = Duration::from_secs(300 * 24 * 3600);
 fn lasted(report: &Report) -> Option<(Stamp, Stamp)> {
     let files = || report.model().files.values().filter(|file| file.chronicle.run_began.is_some());
     let marks = || files().map(|file| &file.chronicle.marks);
-    Some((marks().filter_map(|marks| marks.from).min()?, marks().filter_map(|marks| marks.to).max()?))
+    let (from, to) = (marks().filter_map(|marks| marks.from).min()?, marks().filter_map(|marks| marks.to).max()?);
+    // Lines of which nobody knows more than their time.
+    let seen = report.again.span.filter(|(first, last)| to.since(*first) < LONGEST_RUN && last.since(from) < LONGEST_RUN);
+    Some(seen.map_or((from, to), |(first, last)| (from.min(first), to.max(last))))
 }
 
 fn time_words(report: &Report, zone: Zone) -> Option<String> {
@@ -246,7 +248,10 @@ fn training_words(progress: &Progress, ends: bool) -> String {
     }];
     let of_epoch = progress.epoch.filter(|_| progress.step.is_some()).map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
     said.extend(of_epoch);
-    let at_first = progress.first_loss.filter(|first| Some(*first) != progress.loss).map(|first| format!("{first:.4} at first"));
+    // Ranks that print a line each of one step tell of no course.
+    let is_later = progress.step.is_none() || progress.step != progress.first_counted;
+    let at_first = progress.first_loss.filter(|first| is_later && Some(*first) != progress.loss);
+    let at_first = at_first.map(|first| format!("{first:.4} at first"));
     let beside = in_brackets(at_first.into_iter().chain(lowest_words(progress)));
     said.extend(progress.loss.map(|l| format!("loss {l:.4}{beside}")));
     let from = |first: Option<f64>, last| {

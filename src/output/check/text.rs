@@ -192,6 +192,9 @@ impl Page {
         if !f.whole_why().is_empty() {
             self.row("why", Ink::Plain, &f.whole_why());
         }
+        if let Some(beside) = &report.again.beside {
+            self.row("also said", Ink::Plain, &format!("{}  {}", beside.place(), beside.text));
+        }
         if let Some(calls) = run::calls(report, f) {
             self.row("calls", Ink::Plain, &calls);
         }
