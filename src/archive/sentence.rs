@@ -99,7 +99,10 @@ pub fn goes_on(before: &[u8], line: &[u8]) -> bool {
 fn is_field(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let name = text.split(|b| *b == b':').next().unwrap_or_default();
-    line.starts_with(b" ")
+    // Below a blank line they may stand at its beginning; then a name is one word.
+    let is_indented = line.starts_with(b" ");
+    (is_indented || line.first().is_some_and(u8::is_ascii_uppercase) && !name.contains(&b' '))
+        && text.get(name.len()..name.len() + 2) == Some(b": ")
         && name.len() < text.len()
         && (1..=30).contains(&name.len())
         && name.iter().all(|b| b.is_ascii_alphanumeric() || b" _-".contains(b))

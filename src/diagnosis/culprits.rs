@@ -5,8 +5,9 @@ use crate::base::severity::Severity;
 use crate::model::Model;
 use crate::model::comm::Comm;
 use crate::model::job::Job;
+use crate::model::topology::{Place, Topology};
 use crate::rules::findings::Finding;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranks, processes, GPUs, ports and findings that the verdicts name, each with how bad it is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +17,8 @@ pub struct Culprits {
     pids: BTreeMap<u32, Severity>,
     gpus: BTreeMap<u32, Severity>,
     ports: BTreeMap<String, Severity>,
+    /// GPUs whose way to the network such a port is: not blamed, and worth a look.
+    near: BTreeSet<u32>,
     /// By [`Finding::no`].
     findings: BTreeMap<u64, Severity>,
 }
@@ -39,6 +42,11 @@ impl Culprits {
         let is_anothers = |gpu: &u32| model.owner_of_gpu(*gpu).is_some_and(|(owner, _)| job.is_some_and(|job| job.id != owner.id));
         finding.gpus.iter().filter(|gpu| !is_anothers(gpu)).for_each(|gpu| note(&mut self.gpus, *gpu, bad));
         finding.ports.iter().for_each(|port| note(&mut self.ports, port.clone(), bad));
+        let ports = model.ports.values().filter(|port| finding.ports.contains(&port.name()));
+        for port in ports {
+            let near = Topology::of(model).nearest_gpus(&Place::of_port(&port.info));
+            self.near.extend(near.first().filter(|_| near.len() == 1));
+        }
         let Some(job) = job.filter(|job| finding.job.as_ref() == Some(&job.id)) else { return };
         let ranks = self.ranks.entry(job.id.clone()).or_default();
         for rank in &finding.ranks {
@@ -57,6 +65,11 @@ impl Culprits {
 
     pub fn gpu(&self, index: u32) -> Option<Severity> {
         self.gpus.get(&index).copied()
+    }
+
+    /// The one GPU that a port which is blamed is nearest to.
+    pub fn is_near(&self, index: u32) -> bool {
+        self.near.contains(&index)
     }
 
     /// `mlx5_0/1`, `eth0`; or the device alone, where it has one port.

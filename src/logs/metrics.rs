@@ -129,8 +129,8 @@ impl Columns {
         })
     }
 
-    /// Of a line of names, with one of [`SEPARATORS`] between them, one of which is a step or an epoch and one a loss. What has no loss may be
-    /// the table of a benchmark or of checkpoints.
+    /// Of a line of names, with one of [`SEPARATORS`] between them, one of which is a step or an epoch and one a loss, or a step and
+    /// its time. What has neither may be the table of a benchmark or of checkpoints.
     pub fn of_table(header: &str) -> Option<Columns> {
         let lower = header.to_ascii_lowercase();
         if !PLACES.iter().any(|place| memchr::memmem::find(lower.as_bytes(), place).is_some()) {
@@ -155,7 +155,8 @@ impl Columns {
         let open = names.iter().enumerate().filter(|(at, _)| !taken.contains(&Some(*at)));
         let others: Vec<_> = open.filter_map(|(at, name)| Some((at, progress::named(name)?))).collect();
         let loss = loss.or_else(|| others.iter().find(|(_, is)| *is == progress::Is::Loss).map(|(at, _)| *at));
-        loss.is_some().then_some(Columns {
+        let is_of_steps = loss.is_some() || step.is_some() && step_time_s.is_some();
+        is_of_steps.then_some(Columns {
             dialect: TABLE,
             separator,
             count: names.len(),

@@ -86,10 +86,12 @@ impl Wait {
         matches!(self.call.as_deref(), Some("read" | "readv"))
     }
 
-    /// It waits for a program that is none of its own to open the other end of a pipe, or for a key.
+    /// It waits for a program that is none of its own to open the other end of a pipe, or to give a file's lease back, or for a key.
     pub fn is_for_a_stranger(&self) -> bool {
         let from_terminal = || self.file.as_deref().is_some_and(|file| file.starts_with("/dev/pts/") || file.starts_with("/dev/tty"));
-        self.place.as_deref() == Some("wait_for_partner") || self.reads() && from_terminal() || self.reads_a_named_pipe()
+        matches!(self.place.as_deref(), Some("wait_for_partner" | "__break_lease"))
+            || self.reads() && from_terminal()
+            || self.reads_a_named_pipe()
     }
 
     /// It reads what another program writes into a pipe that has a name.

@@ -94,7 +94,12 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     }
     let waits_for = |wait: &&Wait, what: WaitsFor| wait.what() == what;
     let loaders = || rank.waits.iter().filter(|wait| wait.is_loader_of(own) && !wait.listens());
+    let in_storage = own.what() == WaitsFor::Storage && !own.writes();
     for what in [WaitsFor::Storage, WaitsFor::Network, WaitsFor::Time] {
+        // A child that sleeps is not why its rank waits for a file.
+        if what == WaitsFor::Time && in_storage {
+            break;
+        }
         if let Some((n, wait)) = common(loaders().filter(|wait| waits_for(wait, what))) {
             let loads = wait.says_loader() || what == WaitsFor::Storage;
             let workers = counted(n, if loads { "data loader worker" } else { CHILD });
@@ -105,7 +110,7 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
             return Some((words, if wait.says_loader() { Confidence::Certain } else { Confidence::Likely }));
         }
     }
-    if own.what() == WaitsFor::Storage && !own.writes() {
+    if in_storage {
         return Some((format!("it waits in {}", own.words()), Confidence::Likely));
     }
     let helpers = rank.helpers?;

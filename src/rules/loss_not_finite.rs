@@ -123,7 +123,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.confidence = Confidence::Certain;
     found.why = match found.ranks.is_empty() {
         true => "the progress line says so".into(),
-        false => "the progress line says so, and the other ranks have printed finite losses since: it is not the loss of all".into(),
+        false => "the progress line says so; the other ranks printed finite losses after it: it began on this rank".into(),
     };
     found.next = Some("stop the run and go back to the last checkpoint before this step".into());
     found.witness = Witness::Progress;

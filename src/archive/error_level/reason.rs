@@ -93,7 +93,7 @@ const REASONS: &[Words] = &[
     ),
     fails(
         "said-settings",
-        r"(?:has|have) an invalid|invalid (?:value|argument|config\w*|option|parameter|input|spec|type|port|host)|unrecogni[sz]ed (?:option|argument)|unknown (?:option|argument|key|field|parameter|flag)|missing (?:required )?(?:argument|field|key|option|parameter|value)|malformed|failed to parse|parse error",
+        r"(?:has|have) an invalid|\bbad (?:line|option|argument|keyword|input)\b|invalid (?:value|argument|config\w*|option|parameter|input|spec|type|port|host)|unrecogni[sz]ed (?:option|argument)|unknown (?:option|argument|key|field|parameter|flag)|missing (?:required )?(?:argument|field|key|option|parameter|value)|malformed|failed to parse|parse error",
     ),
     may(
         "said-versions-differ",

@@ -283,6 +283,10 @@ const MAX_SENTENCE: usize = 600;
 /// Reads the number of all steps, a named pause, or the end. `trains`: the file has shown a step.
 pub fn read_text(line: &Line<'_>, trains: bool, tell: &mut dyn FnMut(What)) {
     let text = line.head;
+    // A frame of a stack that is printed names files of the compiler, too.
+    if text.trim_start().starts_with("File \"") {
+        return;
+    }
     // One of these letters is in every word.
     if text.len() > MAX_SENTENCE || line.letters & super::letters(b"acdgvACDGV") == 0 || !TEXTS.words.0.is_match(text.as_bytes()) {
         return;

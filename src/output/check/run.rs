@@ -56,7 +56,7 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     add(
         "training",
         match report.training() {
-            Some(progress) => Some(training_words(progress, report.root_cause.is_none())),
+            Some(progress) => Some(training_words(progress, report.root_cause.is_none() && ends_with_steps(report))),
             None => planned().map(|total| format!("{} steps planned, none seen", group(total))).or_else(|| no_step_words(report)),
         },
     );
@@ -236,6 +236,12 @@ fn short(n: f64) -> String {
     if is_plain { format!("{digits}") } else { format!("{digits:e}") }
 }
 
+/// No log says something else after the newest step.
+fn ends_with_steps(report: &Report) -> bool {
+    let Some(step) = &report.again.last_step else { return true };
+    report.again.at_end.iter().all(|said| said.path != step.path || said.line <= step.line)
+}
+
 /// `ends`: nothing is wrong, so where its steps stop the log does.
 fn training_words(progress: &Progress, ends: bool) -> String {
     /// A first step that compiles, or connects, takes so many times what the others do.
@@ -339,8 +345,13 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     // The line above it may carry a time where its own does not.
     let above = report.again.above.map(|(at, _)| at).filter(|_| !alarm.is_timed);
     let at = alarm.at.into_iter().chain(report.again.before.as_ref().and_then(|before| before.at)).chain(above).max();
-    let elapsed =
-        position.began.zip(at).and_then(|(began, at)| after(began, at)).map(|took| format!("{} after the run's first line", span(took)));
+    // When a line without a time was written, those above it tell at the earliest.
+    let least = if alarm.at.is_none() { "at least " } else { "" };
+    let elapsed = position
+        .began
+        .zip(at)
+        .and_then(|(began, at)| after(began, at))
+        .map(|took| format!("{}{} after the run's first line", least, span(took)));
     let epoch = position.epoch.map(|epoch| format!("epoch {}", (epoch * 100.0).round() / 100.0));
     let step = match (position.step, position.total_steps) {
         (Some(step), Some(total)) => Some(format!("step {} of {}", group(step), group(total))),

@@ -347,7 +347,11 @@ fn kernel_log(host: &Host) -> Judged {
         .kernel
         .iter()
         .map(|(_, line)| line.text.as_str())
-        .filter(|text| catalog::find(Scope::Line, &clean(text)).is_some_and(|s| s.severity >= Severity::Error && !s.muted))
+        // That a program crashed says nothing of the machine.
+        .filter(|text| {
+            let known = catalog::find(Scope::Line, &clean(text));
+            known.is_some_and(|s| s.severity >= Severity::Error && !s.muted && s.rule != crate::rules::END_OF_A_RANK)
+        })
         .collect();
     if let Some(last) = errors.last() {
         return Ok(warn(format!("{}; the last: {}", counted(errors.len() as u64, "error"), clip(&clean(last), 160))));

@@ -167,6 +167,8 @@ impl Opened {
 
     /// Goes on behind what another file had, of which this one is a copy.
     pub fn skip_copied(&mut self, print: &Print) {
+        // Its original is truncated when the copy is whole, which it need not have been when it was opened.
+        self.size = self.file.metadata().map_or(self.size, |meta| meta.len().max(self.size));
         (self.offset, self.cutter) = print.rest(self.size);
         // Without a mark nobody would notice that the copy is overwritten.
         let mut mark = vec![0; usize::try_from(self.offset).map_or(MARK_BYTES, |n| n.min(MARK_BYTES))];

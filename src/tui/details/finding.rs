@@ -22,7 +22,10 @@ fn write(ctx: &Ctx, key: &str, page: &mut Page) -> Option<String> {
         page.note("no single line or value; it follows from what was compared");
     }
     for evidence in &f.evidence {
-        page.link(&evidence.placed(), theme.text, place_of(ctx.session, f, evidence));
+        match place_of(ctx.session, f, evidence) {
+            Some(place) => page.link(&evidence.placed(), theme.text, place),
+            None => page.note(&evidence.placed()),
+        }
     }
     if let Some(then) = lines_of_that_time(ctx.session, f) {
         page.link("the log at this moment", theme.text, Opened::LogLine(then));
@@ -48,8 +51,8 @@ fn write(ctx: &Ctx, key: &str, page: &mut Page) -> Option<String> {
     Some(format!("{}  {}", f.rule, f.summary))
 }
 
-/// Where a piece of evidence stands: its line in the log, or else the thing that was looked at.
-fn place_of(session: &Session, f: &Finding, evidence: &Evidence) -> Opened {
+/// Where a piece of evidence stands: its line in the log, or else the thing that was looked at; `None` where it stands nowhere else.
+fn place_of(session: &Session, f: &Finding, evidence: &Evidence) -> Option<Opened> {
     let detail = |kind, key: Option<String>| key.map(|key| Opened::Detail(Subject::new(kind, key)));
     let job = || session.model.jobs.get(f.job.as_deref()?);
     let process = || f.ranks.first().and_then(|rank| job()?.ranks.get(rank)).map(u32::to_string);
@@ -68,16 +71,16 @@ fn place_of(session: &Session, f: &Finding, evidence: &Evidence) -> Opened {
         let path = evidence.path.as_deref()?;
         log_view::line_of(session, path, evidence.line, &evidence.text).map(Opened::LogLine)
     };
-    found.or_else(line).unwrap_or_else(|| not_here(evidence))
+    found.or_else(line).or_else(|| not_here(evidence))
 }
 
 /// Where it can be looked for outside of this program.
-fn not_here(evidence: &Evidence) -> Opened {
-    Opened::Notice(match (evidence.path.as_deref(), evidence.line) {
-        (Some(path), Some(line)) => format!("that line of {path} is no longer kept here: sed -n {line}p {path}"),
-        (Some(path), None) => format!("it stands in {path}"),
-        (None, _) => "this stands nowhere else".to_owned(),
-    })
+fn not_here(evidence: &Evidence) -> Option<Opened> {
+    let path = evidence.path.as_deref()?;
+    Some(Opened::Notice(match evidence.line {
+        Some(line) => format!("that line of {path} is no longer kept here: sed -n {line}p {path}"),
+        None => format!("it stands in {path}"),
+    }))
 }
 
 /// What no line proves is best read in the lines of that time.

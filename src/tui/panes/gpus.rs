@@ -240,7 +240,10 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
 
 fn first_culprit(ctx: &Ctx, rows: &[Row]) -> Option<String> {
     let main = ctx.main_job().map(|(id, _)| id);
-    rows.iter().find(|g| g.job.is_none_or(|job| Some(job) == main) && ctx.culprits().gpu(g.index).is_some()).map(|g| g.index.to_string())
+    let of_main = |g: &&Row| g.job.is_none_or(|job| Some(job) == main);
+    let named = || rows.iter().filter(of_main).find(|g| ctx.culprits().gpu(g.index).is_some());
+    let near = || rows.iter().filter(of_main).find(|g| ctx.culprits().is_near(g.index));
+    named().or_else(near).map(|g| g.index.to_string())
 }
 
 fn names(rows: &[Row]) -> Vec<String> {
