@@ -569,3 +569,31 @@ fn the_last_call_of_an_hdf5_stack_is_the_reason() {
                \x20   minor: Can't open object\n  #001: H5C.c line 812 in H5C__load(): checksum does not match\n    major: Object cache\n    minor: Read failed\n";
     holds(log, &["H5Dopen2(): unable to open dataset; at its root H5C.c line 812 in H5C__load(): checksum does not match"]);
 }
+
+#[test]
+fn lines_of_marian_are_steps() {
+    let line = |up: u32, cost: &str| {
+        format!(
+            "[2026-02-01 10:0{}:00] Ep. 2 : Up. {up} : Sen. 70,000 : Cost {cost} : Time 60.02s : 4428.61 words/s : gNorm 1.5 : L.r. 1.8750e-05\n",
+            up / 500
+        )
+    };
+    holds(
+        &(line(500, "47.25") + &line(1000, "45.5")),
+        &["step 1,000", "epoch 2", "loss 45.5000 (47.2500 at first)", "4.4k tokens/s", "(marian)"],
+    );
+}
+
+#[test]
+fn that_steps_end_the_log_is_said_only_where_they_do() {
+    let log = "Train Epoch: 1 [500/6000 (8%)]\tLoss: 2.25\nTrain Epoch: 1 [1000/6000 (17%)]\tLoss: 2.15\n";
+    holds(log, &["the log ends there"]);
+    lacks(&format!("{log}Test set: Average loss: 0.5, Accuracy: 91/100\nbye for today, said the trainer\n"), &["the log ends there"]);
+}
+
+#[test]
+fn an_error_without_a_time_came_after_the_line_above_it_at_the_earliest() {
+    let log = "2026-01-11 05:43:30,310 INFO loading the shards of the data\n2026-01-11 05:44:30,310 INFO loading is done\n\
+               Traceback (most recent call last):\n  File \"/w/run.py\", line 4, in main\nValueError: row 7 is empty\n";
+    holds(log, &["at least 1 m 00 s after the run's first line"]);
+}

@@ -75,6 +75,11 @@ fn tables_that_a_script_prints_are_steps_too() {
     let step = rich.row("│  1,024 │   8.4958 │     0.141 │      463,741 │").unwrap();
     assert_eq!((step.step, step.loss, step.step_time_s), (Some(1024), Some(8.4958), Some(0.141)));
     assert_eq!((step.throughput, step.throughput_unit), (Some(463_741.0), Some("tokens/s")));
+    // Parts of a loss have other names: that each step has a time is enough.
+    let parts = Columns::of_table("┃    step ┃ recon    ┃ commit   ┃ usage  ┃ s/step   ┃").unwrap();
+    let step = parts.row("│ 1400005 │  0.67881 │  2.33095 │   3.1% │   0.2031 │").unwrap();
+    assert_eq!((step.step, step.loss, step.step_time_s), (Some(1_400_005), None, Some(0.2031)));
+    assert_eq!(Columns::of_table("| step | name | bytes |"), None);
     let in_ms = Columns::of_table("iter,loss,samples_per_s,batch_time_ms").unwrap().row("20,2.5,1200,50").unwrap();
     assert_eq!((in_ms.step_time_s, in_ms.throughput), (Some(0.05), Some(1200.0)));
     // A comma is a point where lists have semicolons, and of means or evaluations nothing is taken.

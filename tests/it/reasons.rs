@@ -173,6 +173,23 @@ fn a_report_of_several_lines() {
              Node: gpu-7\n\nwhile attempting to start process rank 0.\n--------------------------------------------------------------------------\n",
         ),
         (
+            "fail mpi-no-executable line 2 [] mpirun cannot start /srv/mesh/solve on 10.0.4.7: it is not there, or may not be executed",
+            "--------------------------------------------------------------------------\n\
+             mpirun was unable to launch the specified application as it could not access\nor execute an executable:\n\nExecutable: /srv/mesh/solve\n\
+             Node: 10.0.4.7\n\nwhile attempting to start process rank 8.\n--------------------------------------------------------------------------\n",
+        ),
+        (
+            "fail launch-script-missing line 2 [] launcher: the script pretrain.py cannot be opened: No such file or directory",
+            "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:6010 (errno: 98 - Address already in use).\n\
+             /opt/venv/bin/python: can't open file 'pretrain.py': [Errno 2] No such file or directory\n",
+        ),
+        (
+            "fail cuda-assertion line 4 [] a check in a CUDA kernel failed: index < size",
+            "Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in <module>\n\
+             RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx(handle)`\n\
+             ../aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: [11,0,0], thread: [3,0,0] Assertion `index < size` failed.\n",
+        ),
+        (
             "fail mpi-slots line 2 [] mpirun has fewer slots than the 16 processes that it is to start",
             "--------------------------------------------------------------------------\n\
              There are not enough slots available in the system to satisfy the 16\nslots that were requested by the application:\n\n  ./reduce\n",

@@ -325,6 +325,18 @@ fn a_server_that_waits_for_requests_and_a_job_that_is_done_are_no_input_stall() 
 }
 
 #[test]
+fn a_child_that_sleeps_is_not_why_its_rank_waits_for_a_file() {
+    let mut node = Node::trained();
+    let sleeps = |pid: u32| wait(pid, "python3", "clock_nanosleep", "hrtimer_nanosleep");
+    for (pid, rank) in (101..).zip(&mut node.ranks) {
+        (rank.state, rank.waits) = (Some('S'), Some(vec![wait(pid, "python3", "openat", "__break_lease"), sleeps(pid + 100)]));
+    }
+    node.stands(25, [0, 0]);
+    let words = "both ranks on this node wait for input: in openat (__break_lease)";
+    assert_eq!(node.open().iter().map(|f| f.summary.as_str()).collect::<Vec<_>>(), [words]);
+}
+
+#[test]
 fn a_loader_on_a_network_file_system_is_named_with_its_server() {
     let mut node = Node::trained();
     let mount = Mount { at: "/data".into(), fs: "nfs4".into(), source: "filer:/vol7".into() };
