@@ -6,7 +6,7 @@ use super::{Report, Verdict, again};
 use crate::observe::evidence::Evidence;
 
 /// Of more logs nobody reads what each said last.
-const MOST_LOGS: usize = 3;
+pub const MOST_LOGS: usize = 3;
 /// Of fewer lines of a program that is not known, the last tells nothing.
 const LEAST_LINES: usize = 5;
 /// Lines at the end of a log that are looked at.

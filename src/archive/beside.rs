@@ -46,7 +46,11 @@ pub(super) fn of(report: &Report, proof: &Proof) -> Option<Evidence> {
     let near: Vec<(usize, String)> = proof.near(ABOVE, 0).map(|(at, line)| (at, secrets.line(&text_of(line)).into_owned())).collect();
     let says_why = |(at, line): &&(usize, String)| {
         let said = prefix::peel(line);
-        *at < proof.line && !told(*at) && around::may_be_of(&writer, &said.origin) && is_reason(said.rest) && known_by(line).entry.is_none()
+        *at < proof.line
+            && !told(*at)
+            && around::may_be_of(&writer, &said.origin)
+            && is_reason(line.trim())
+            && known_by(line).entry.is_none()
     };
     let (at, line) = near.iter().rfind(says_why)?;
     let words = clean::clip(prefix::peel(line).rest.trim(), LONGEST).into_owned();
@@ -60,7 +64,7 @@ fn text_of(line: &[u8]) -> String {
 fn is_reason(said: &str) -> bool {
     said.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic)).count() >= LEAST_WORDS
         && NO_REASONS.iter().all(|words| !said.contains(words))
-        && error_level::gives_reason(said)
+        && error_level::says_why(said)
 }
 
 #[cfg(test)]
@@ -78,6 +82,10 @@ mod tests {
             "UserWarning: the value must be a number",
             "invalid",
             "reading the grid of 4 blocks",
+            "INFO the optional package apex was not found",
+            "WARNING: the option --foo is not supported any more and ignored",
+            "step 100 the fp16 mode is not supported by this build, using fp32 instead",
+            "residual norm should be below 1e-6 before output",
         ] {
             assert!(!is_reason(said), "{said}");
         }

@@ -111,18 +111,24 @@ pub(super) fn gives_reason(text: &str) -> bool {
     reason::of(text).is_some()
 }
 
+/// The same of a line that its writer does not call less than an error, and does not say to get over: what only may be a reason has to be a demand.
+pub(super) fn says_why(line: &str) -> bool {
+    let read = Line::of(line);
+    let is_mild = matches!(read.level, Some(Level::Low | Level::Warning)) || words::is_over(line) || words::is_harmless(line);
+    !is_mild && reason::of(line).is_some_and(|reason| reason.is_failure() || line.contains("must "))
+}
+
 impl Gleaned {
     /// Looks at a line that no reader knows.
     pub fn look(&mut self, no: u64, line: &[u8]) {
         if self.is_of_report(line) {
             return;
         }
-        if self
-            .found
-            .last_mut()
-            .is_some_and(|last| last.add_hdf5_call(no, &clean::clean(&String::from_utf8_lossy(&line[..line.len().min(LONGEST)]))))
-        {
-            return;
+        if let Some(last) = self.found.last_mut().filter(|last| last.is_of_hdf5(no)) {
+            let text = String::from_utf8_lossy(&line[..line.len().min(8 * LONGEST)]);
+            if last.add_hdf5_call(no, &clean::clean(&mask::text(&text))) {
+                return;
+            }
         }
         if self.looked_at >= MOST_LOOKED_AT && !self.found.is_empty() {
             return self.pass_by(line);

@@ -5,7 +5,7 @@
 
 pub mod again;
 mod around;
-mod at_end;
+pub mod at_end;
 mod before;
 mod beside;
 mod call;

@@ -59,8 +59,12 @@ pub fn whole(before: &[u8], line: &[u8], behind: &[u8], tries: &mut u32) -> Opti
     let mut further = added as u64;
     let mut fields = 0;
     if text.ends_with(b":") {
-        further += u64::from(lines.next_if(|line| line.trim_ascii().is_empty()).is_some());
-        while let Some(field) = lines.next_if(|line| fields < MOST_FIELDS && is_field(line)) {
+        let is_blank = lines.next_if(|line| line.trim_ascii().is_empty()).is_some();
+        further += u64::from(is_blank);
+        // Below a blank line of a launcher's report they may stand at its beginning.
+        let at_start = is_blank && is_below_dashes();
+        let belongs = |line: &[u8]| is_field(line) && (line.starts_with(b" ") || at_start && is_word(line) && !is_known(line));
+        while let Some(field) = lines.next_if(|line| fields < MOST_FIELDS && belongs(line)) {
             text.extend_from_slice(if fields == 0 { b" " } else { b", " });
             text.extend(field.trim_ascii().iter().copied());
             (fields, further) = (fields + 1, further + 1);
@@ -99,11 +103,12 @@ pub fn goes_on(before: &[u8], line: &[u8]) -> bool {
 fn is_field(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let name = text.split(|b| *b == b':').next().unwrap_or_default();
-    // Below a blank line they may stand at its beginning; then a name is one word.
-    let is_indented = line.starts_with(b" ");
-    (is_indented || line.first().is_some_and(u8::is_ascii_uppercase) && !name.contains(&b' '))
-        && text.get(name.len()..name.len() + 2) == Some(b": ")
-        && name.len() < text.len()
-        && (1..=30).contains(&name.len())
-        && name.iter().all(|b| b.is_ascii_alphanumeric() || b" _-".contains(b))
+    name.len() < text.len() && (1..=30).contains(&name.len()) && name.iter().all(|b| b.is_ascii_alphanumeric() || b" _-".contains(b))
+}
+
+/// Its name is one word, and that of no exception: `Executable: /srv/solve`.
+fn is_word(line: &[u8]) -> bool {
+    const OTHERS: [&[u8]; 4] = [b"Error", b"Exception", b"Warning", b"Traceback"];
+    let name = line.split(|b| *b == b':').next().unwrap_or_default();
+    line.first().is_some_and(u8::is_ascii_uppercase) && !name.contains(&b' ') && !OTHERS.iter().any(|other| name.ends_with(other))
 }

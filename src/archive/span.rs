@@ -24,8 +24,8 @@ pub(super) fn of(report: &Report, inputs: &[Input]) -> Option<(Stamp, Stamp)> {
             let written = prefix::peel(&clean::clean(&line)).origin.written?;
             log.chronicle.stamp_of(&written, modified, model.zone).filter(|stamp| *stamp <= modified)
         };
-        let first = text.split(|b| *b == b'\n').take(NEAR).filter_map(stamp).min()?;
-        let last = text.rsplit(|b| *b == b'\n').take(NEAR).filter_map(stamp).max()?;
+        let first = text.split(|b| *b == b'\n').take(NEAR).find_map(stamp)?;
+        let last = text.rsplit(|b| *b == b'\n').take(NEAR).find_map(stamp)?;
         (first <= last).then_some((first, last))
     });
     spans.reduce(|(first, last), (other_first, other_last)| (first.min(other_first), last.max(other_last)))

@@ -183,7 +183,10 @@ fn first_failure(findings: &[&mut Finding], outlived: &dyn Fn(&Finding) -> bool)
         chain(f).from_kernel && f.evidence.iter().all(|e| e.at.is_none()) && messengers().all(|m| above(m))
     };
     // Something hard explains what the messengers say only if it came first.
-    let is_never_after = |f: &Finding| f.entry.is_some_and(|entry| messengers().all(|m| entry.explains.contains(&m.rule)));
+    let never_after = |f: &Finding, m: &Finding| {
+        m.rule != crate::rules::END_OF_A_RANK && !names_one_of(f, m) && f.entry.is_some_and(|entry| entry.explains.contains(&m.rule))
+    };
+    let is_never_after = |f: &Finding| messengers().all(|m| never_after(f, m));
     let first = |f: &Finding| waited.is_none_or(|waited| began(f) <= waited) || stands_above_all(f) || is_never_after(f);
     let hard = |f: &Finding| is_root(f) && !is_messenger(f) && (!is_judgement(f) || says_why(f));
     let explains = |f: &Finding| hard(f) && first(f) && !is_explained(f) && !is_asked_after(f);

@@ -42,10 +42,11 @@ impl Culprits {
         let is_anothers = |gpu: &u32| model.owner_of_gpu(*gpu).is_some_and(|(owner, _)| job.is_some_and(|job| job.id != owner.id));
         finding.gpus.iter().filter(|gpu| !is_anothers(gpu)).for_each(|gpu| note(&mut self.gpus, *gpu, bad));
         finding.ports.iter().for_each(|port| note(&mut self.ports, port.clone(), bad));
-        let ports = model.ports.values().filter(|port| finding.ports.contains(&port.name()));
-        for port in ports {
-            let near = Topology::of(model).nearest_gpus(&Place::of_port(&port.info));
-            self.near.extend(near.first().filter(|_| near.len() == 1));
+        if !finding.ports.is_empty() {
+            let topology = Topology::of(model);
+            let ports = model.ports.values().filter(|port| finding.ports.contains(&port.name()));
+            let nearest = ports.map(|port| topology.nearest_gpus(&Place::of_port(&port.info)));
+            self.near.extend(nearest.filter(|near| near.len() == 1).flatten());
         }
         let Some(job) = job.filter(|job| finding.job.as_ref() == Some(&job.id)) else { return };
         let ranks = self.ranks.entry(job.id.clone()).or_default();

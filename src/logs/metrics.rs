@@ -155,7 +155,9 @@ impl Columns {
         let open = names.iter().enumerate().filter(|(at, _)| !taken.contains(&Some(*at)));
         let others: Vec<_> = open.filter_map(|(at, name)| Some((at, progress::named(name)?))).collect();
         let loss = loss.or_else(|| others.iter().find(|(_, is)| *is == progress::Is::Loss).map(|(at, _)| *at));
-        let is_of_steps = loss.is_some() || step.is_some() && step_time_s.is_some();
+        // What is measured for batches of many sizes is a benchmark.
+        let counts_steps = step.is_some_and(|at| names[at] != "batch");
+        let is_of_steps = loss.is_some() || counts_steps && step_time_s.is_some();
         is_of_steps.then_some(Columns {
             dialect: TABLE,
             separator,

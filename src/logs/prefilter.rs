@@ -71,7 +71,7 @@ const FACTS: &[&str] = &[
     "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",
     "Validat", "validat", "Compil", "compil", "_inductor/", "Uvicorn running", "startup complete", "shutdown complete", "Shutting down FastAPI", "API server on", "ready to roll",
     "Listening at: http", "Running on http", "Avg prompt throughput", "Prefill batch", "Decode batch", "Loading", "loading", "Building", "building", "dataset",
-    " : Up. ", "Finished mdrun", "Run finished ", "Total running time", "Total wall time", "raining complete", "raining finished", "Training done", "training is done", "stopped: ", "exiting program", "train_iters",
+    " : Up. ", "Finished mdrun", "Total running time", "raining complete", "raining finished", "Training done", "training is done", "stopped: ", "exiting program", "train_iters",
     "done training", "Load weight ", "Capture cuda graph ", "** Running ", "[Eval batch=", "Train throughput/", "Train time/remaining", "Train lr-", "Train l2_norm/", "Acc@1", "Test: ",
     "(val)", "(test)", "train_num_batches", "wandb: ", "|    episodes ", "Iteration time: ",
 ];

@@ -95,11 +95,10 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     let waits_for = |wait: &&Wait, what: WaitsFor| wait.what() == what;
     let loaders = || rank.waits.iter().filter(|wait| wait.is_loader_of(own) && !wait.listens());
     let in_storage = own.what() == WaitsFor::Storage && !own.writes();
-    for what in [WaitsFor::Storage, WaitsFor::Network, WaitsFor::Time] {
-        // A child that sleeps is not why its rank waits for a file.
-        if what == WaitsFor::Time && in_storage {
-            break;
-        }
+    // A child that sleeps is not why its rank waits for a file.
+    let of_loaders: &[WaitsFor] =
+        if in_storage { &[WaitsFor::Storage, WaitsFor::Network] } else { &[WaitsFor::Storage, WaitsFor::Network, WaitsFor::Time] };
+    for what in of_loaders.iter().copied() {
         if let Some((n, wait)) = common(loaders().filter(|wait| waits_for(wait, what))) {
             let loads = wait.says_loader() || what == WaitsFor::Storage;
             let workers = counted(n, if loads { "data loader worker" } else { CHILD });

@@ -64,9 +64,8 @@ fn worthless(ctx: &TextContext, step: &Step, progress: &Progress, out: &mut Vec<
 
 /// The evaluation's loss is NaN: the model that is saved gives nothing else.
 fn of_evaluation(ctx: &TextContext, text: &str, out: &mut Vec<Finding>) {
-    static LOSS: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r#"(?i)\b(?:eval|val|valid|validation|test)[ _/]loss[a-z_ ]{0,12}['"]?\s*[:=]?\s*['"]?nan\b"#).expect("pattern")
-    });
+    static LOSS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"(?i)\b(?:eval|val|valid|validation|test)[ _/]loss['"]?\s*[:=]?\s*['"]?nan\b"#).expect("pattern"));
     if !LOSS.is_match(text) {
         return;
     }

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     id: "nccl-tests-failed",
     severity: Severity::Error,
     title: "nccl-tests found wrong results, or could not run",
-    how: "The table's #wrong columns, its last lines, its error lines",
+    how: "The table's #wrong columns, its last lines, its error lines, and its bandwidths: one that falls with size, or a size far below both its neighbours",
     advice: "Wrong results are corrupted data: find the pair with `-g 2` runs, look at NVLink and ECC errors; never train on such a node",
     life: ONCE,
     implies: Implies::Failed,
@@ -196,7 +196,10 @@ fn dip(table: &Table, path: &str) -> Option<Finding> {
     let is_dip = |three: &&[(&Row, f64)]| {
         let [(before, faster), (row, busbw), (after, fastest)] = three else { return false };
         let neighbours = faster.min(*fastest);
-        let of_one_run = before.size_bytes < row.size_bytes && row.size_bytes < after.size_bytes && before.dtype == after.dtype;
+        let of_one_run = before.size_bytes < row.size_bytes
+            && row.size_bytes < after.size_bytes
+            && before.dtype == row.dtype
+            && row.dtype == after.dtype;
         of_one_run && row.size_bytes >= DIP_SIZE && neighbours >= LEAST_GBYTES_PER_S && *busbw < neighbours * DIP_PART.value() / 100.0
     };
     let dips = || rows.windows(3).filter(is_dip);

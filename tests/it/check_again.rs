@@ -560,7 +560,7 @@ fn an_evaluation_whose_loss_is_nan_is_told() {
     let log = "{'loss': 9.2043, 'grad_norm': nan, 'learning_rate': 1.5e-06, 'epoch': 4.0}\n{'eval_loss': nan, 'eval_runtime': 0.1, 'epoch': 4.0}\n";
     holds(log, &["WARN", "the loss of the evaluation is NaN, and so is the gradient norm of the last step"]);
     holds(&log.replace("'grad_norm': nan", "'grad_norm': 1.5"), &["the loss of the evaluation is NaN what warning"]);
-    lacks(&log.replace("'eval_loss': nan", "'eval_loss': 1.25, 'eval_nan_rows': 3"), &["evaluation is NaN"]);
+    lacks(&log.replace("'eval_loss': nan", "'eval_loss': 1.25, 'eval_loss_std': nan"), &["evaluation is NaN"]);
 }
 
 #[test]
@@ -568,6 +568,9 @@ fn the_last_call_of_an_hdf5_stack_is_the_reason() {
     let log = "HDF5-DIAG: Error detected in HDF5 (1.14.3) MPI-process 2:\n  #000: H5D.c line 186 in H5Dopen2(): unable to open dataset\n    major: Dataset\n\
                \x20   minor: Can't open object\n  #001: H5C.c line 812 in H5C__load(): checksum does not match\n    major: Object cache\n    minor: Read failed\n";
     holds(log, &["H5Dopen2(): unable to open dataset; at its root H5C.c line 812 in H5C__load(): checksum does not match"]);
+    // What stands apart is none of it.
+    let apart = format!("{log}going on without it\n#7: ERROR: the GPU 3 is gone\n");
+    lacks(&apart, &["at its root ERROR", "at its root the GPU"]);
 }
 
 #[test]

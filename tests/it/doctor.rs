@@ -485,6 +485,13 @@ fn clock_and_kernel_log_are_judged() {
     ];
     seer.sees("kmsg", Body::Kernel { lines, uptime_us: None });
     seer.finds("kernel-log", State::Warn, "1 error; the last: NVRM: Xid (PCI:0000:11:00): 79");
+    // That a program crashed says nothing of the machine; that its memory fails does.
+    let mut seer = Seer::new();
+    let crash = "traps: python3[412] trap invalid opcode ip:7f2a4c0d1e2f sp:7ffd1a2b3c40 error:0 in libsolve.so";
+    seer.sees("kmsg", Body::Kernel { lines: vec![line(crash)], uptime_us: None });
+    seer.finds("kernel-log", State::Pass, "no error");
+    seer.sees("kmsg", Body::Kernel { lines: vec![line("EDAC MC0: 1 UE memory read error on CPU_SrcID#0")], uptime_us: None });
+    seer.finds("kernel-log", State::Warn, "EDAC MC0");
     let mut seer = Seer::new();
     seer.source("kmsg", SourceState::Denied, Some("/dev/kmsg: operation not permitted (kernel.dmesg_restrict)"));
     seer.finds("kernel-log", State::CannotRead, "kernel.dmesg_restrict");

@@ -179,11 +179,6 @@ fn a_report_of_several_lines() {
              Node: 10.0.4.7\n\nwhile attempting to start process rank 8.\n--------------------------------------------------------------------------\n",
         ),
         (
-            "fail launch-script-missing line 2 [] launcher: the script pretrain.py cannot be opened: No such file or directory",
-            "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:6010 (errno: 98 - Address already in use).\n\
-             /opt/venv/bin/python: can't open file 'pretrain.py': [Errno 2] No such file or directory\n",
-        ),
-        (
             "fail cuda-assertion line 4 [] a check in a CUDA kernel failed: index < size",
             "Traceback (most recent call last):\n  File \"/w/t.py\", line 4, in <module>\n\
              RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx(handle)`\n\

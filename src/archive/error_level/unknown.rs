@@ -95,24 +95,25 @@ impl Unknown {
         }
     }
 
+    /// The line behind it may go on with a stack of HDF5.
+    pub fn is_of_hdf5(&self, no: u64) -> bool {
+        self.end + 1 == no && self.text.starts_with("HDF5-DIAG: ")
+    }
+
     /// `#018: H5C.c line 2336 in H5C_protect(): can't load entry`: HDF5 prints its calls from the outside in, and the last one failed first. False: it is
     /// no line of such a stack.
     pub fn add_hdf5_call(&mut self, no: u64, line: &str) -> bool {
         const ROOT: &str = "; at its root ";
-        if !self.text.starts_with("HDF5-DIAG: ") {
-            return false;
-        }
         let line = line.trim();
         if line.starts_with("major: ") || line.starts_with("minor: ") {
+            self.end = no;
             return true;
         }
-        let call = line.strip_prefix('#').and_then(|line| line.split_once(": ")).filter(|(no, _)| no.bytes().all(|b| b.is_ascii_digit()));
+        let call = line.strip_prefix('#').and_then(|line| line.split_once(": ")).filter(|(no, _)| no.parse::<u16>().is_ok());
         let Some((call_no, call)) = call else { return false };
         let outer = self.text.split(ROOT).next().unwrap_or_default();
-        self.text = match call_no.trim_start_matches('0') {
-            "" => format!("{outer} {call}"),
-            _ => clean::clip(&format!("{outer}{ROOT}{call}"), LONGEST).into_owned(),
-        };
+        let between = if call_no.trim_start_matches('0').is_empty() { " " } else { ROOT };
+        self.text = clean::clip(&format!("{outer}{between}{call}"), LONGEST).into_owned();
         self.reason = reason::of(call).or(self.reason);
         self.end = no;
         true

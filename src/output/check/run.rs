@@ -203,6 +203,8 @@ fn ranges(ranks: &[u32]) -> String {
 
 /// Whatever is done before the first step takes no longer, but for a download.
 const LONGEST_START: Duration = Duration::from_secs(3 * 3600);
+/// So long before the first line that is known, and after the last one, others may tell of the run: what is further off may be quoted.
+const MOST_AROUND: Duration = Duration::from_secs(600);
 /// What is longer is no run: a year was assumed that is not that of the other lines.
 const LONGEST_RUN: Duration = Duration::from_secs(300 * 24 * 3600);
 
@@ -213,8 +215,10 @@ fn lasted(report: &Report) -> Option<(Stamp, Stamp)> {
     let marks = || files().map(|file| &file.chronicle.marks);
     let (from, to) = (marks().filter_map(|marks| marks.from).min()?, marks().filter_map(|marks| marks.to).max()?);
     // Lines of which nobody knows more than their time.
-    let seen = report.again.span.filter(|(first, last)| to.since(*first) < LONGEST_RUN && last.since(from) < LONGEST_RUN);
-    Some(seen.map_or((from, to), |(first, last)| (from.min(first), to.max(last))))
+    let slack = to.since(from).max(MOST_AROUND);
+    let (first, last) = report.again.span.unwrap_or((from, to));
+    let from = if first < from && from.since(first) <= slack { first } else { from };
+    Some((from, if last > to && last.since(to) <= slack { last } else { to }))
 }
 
 fn time_words(report: &Report, zone: Zone) -> Option<String> {
@@ -239,6 +243,10 @@ fn short(n: f64) -> String {
 /// No log says something else after the newest step.
 fn ends_with_steps(report: &Report) -> bool {
     let Some(step) = &report.again.last_step else { return true };
+    // Of more logs nobody has read what each said last.
+    if report.model().files.len() > crate::archive::at_end::MOST_LOGS {
+        return false;
+    }
     report.again.at_end.iter().all(|said| said.path != step.path || said.line <= step.line)
 }
 
@@ -346,7 +354,7 @@ pub fn when_words(report: &Report, f: &Finding) -> Option<String> {
     let above = report.again.above.map(|(at, _)| at).filter(|_| !alarm.is_timed);
     let at = alarm.at.into_iter().chain(report.again.before.as_ref().and_then(|before| before.at)).chain(above).max();
     // When a line without a time was written, those above it tell at the earliest.
-    let least = if alarm.at.is_none() { "at least " } else { "" };
+    let least = if alarm.is_timed { "" } else { "at least " };
     let elapsed = position
         .began
         .zip(at)

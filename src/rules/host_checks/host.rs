@@ -350,7 +350,7 @@ fn kernel_log(host: &Host) -> Judged {
         // That a program crashed says nothing of the machine.
         .filter(|text| {
             let known = catalog::find(Scope::Line, &clean(text));
-            known.is_some_and(|s| s.severity >= Severity::Error && !s.muted && s.rule != crate::rules::END_OF_A_RANK)
+            known.is_some_and(|s| s.severity >= Severity::Error && !s.muted && s.id != "segfault-kernel")
         })
         .collect();
     if let Some(last) = errors.last() {
