@@ -3,7 +3,7 @@
 use super::inputs::Input;
 use super::kinds::Opened;
 use super::warned::{self, Warned};
-use super::{Report, around, at_end, before, beside, call, last_step, outcome, span, stack, table};
+use super::{Report, around, at_end, before, beside, call, last_step, mpi_stack, outcome, span, stack, table};
 use crate::base::time::Stamp;
 use crate::observe::evidence::Evidence;
 use memchr::memchr_iter;
@@ -29,6 +29,8 @@ pub struct Again {
     pub call: Option<String>,
     /// The calls of the native stack below the cause, from the outside in.
     pub calls: Option<String>,
+    /// Why the call failed that MPI ended a rank for.
+    pub of_stack: Option<String>,
     /// The newest line that told a step.
     pub last_step: Option<Evidence>,
     /// Tables of numbers that a benchmark printed.
@@ -38,7 +40,7 @@ pub struct Again {
     /// The first and the last time that lines carry.
     pub span: Option<(Stamp, Stamp)>,
     /// Where nothing is wrong: what each log said last.
-    pub at_end: Vec<Evidence>,
+    pub at_end: Vec<at_end::SaidLast>,
     /// Where nothing is wrong: what the logs warn of and go on, and how many more kinds of it there are.
     pub warned: (Vec<Warned>, usize),
 }
@@ -68,6 +70,7 @@ impl Again {
         again.before = before::of(report, &proof);
         again.around = around::of(&proof);
         again.beside = beside::of(report, &proof);
+        again.of_stack = mpi_stack::of(report, &proof);
         again.above = before::time_above(report, &proof);
         let stack = stack::of(&proof);
         again.call = call::of(report, &proof).or_else(|| stack.doing.map(str::to_owned));

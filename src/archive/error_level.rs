@@ -279,9 +279,14 @@ impl Gleaned {
         self.looked_at < MOST_LOOKED_AT && (of_driver || !self.found.is_empty() && self.found.len() < MOST_KEPT)
     }
 
+    /// None of its lines speaks of trouble.
+    pub fn is_untroubled(&self) -> bool {
+        !self.troubled && self.first().is_none()
+    }
+
     /// It is a log, of whatever program, and none of its lines speaks of trouble.
     pub fn is_quiet_log(&self) -> bool {
-        !self.troubled && self.first().is_none() && self.of_a_program >= LEAST_OF_A_LOG && 2 * self.of_a_program >= self.judged
+        self.is_untroubled() && self.of_a_program >= LEAST_OF_A_LOG && 2 * self.of_a_program >= self.judged
     }
 
     /// Where the error stands.

@@ -163,6 +163,11 @@ impl Intake {
         !self.gleaned.is_empty() && self.gleaned.iter().all(|(_, gleaned)| gleaned.is_quiet_log())
     }
 
+    /// No line of any file speaks of trouble, whatever the files are.
+    pub fn is_untroubled(&self) -> bool {
+        !self.gleaned.is_empty() && self.gleaned.iter().all(|(_, gleaned)| gleaned.is_untroubled())
+    }
+
     /// There is no more input: all of it is judged together.
     pub fn end(&mut self) {
         self.read_unknown_errors();

@@ -9,6 +9,7 @@ pub mod at_end;
 mod before;
 mod beside;
 mod call;
+mod ended_well;
 mod error_level;
 mod flight;
 pub mod inputs;
@@ -18,11 +19,13 @@ pub mod kinds;
 mod last_step;
 pub mod log;
 mod metrics;
+mod mpi_stack;
 mod nccl_tests;
 pub mod outcome;
 mod ras;
 mod results;
 mod sentence;
+mod slurm_tasks;
 mod span;
 mod stack;
 mod table;
@@ -98,6 +101,10 @@ pub struct Seen {
     pub note: Option<&'static str>,
 }
 
+/// What is said of inputs of which no line is known: where they are logs of which no line speaks of trouble, and else.
+const PLAIN_LOG: &str = "the log of a program that is not known; none of its lines speaks of trouble";
+const NOTHING_KNOWN: &str = "nothing in it is known: no line of NCCL, PyTorch, a trainer or a launcher";
+
 /// Told while inputs are read: bytes done so far, of all if that is known.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
 
@@ -120,8 +127,21 @@ pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<
         }
     }
     inputs.sort_by_key(|(no, _)| *no);
+    let is_untroubled = intake.is_untroubled();
     let mut report = report(intake, inputs.into_iter().map(|(_, seen)| seen).collect());
     report.again = Again::of(&report, &found);
+    // What it measured, or that it came to its end, tells that all is well, whatever program it is.
+    let is_unknown = report.verdict == Verdict::Unknown && report.inputs.iter().all(|input| input.error.as_deref() == Some(NOTHING_KNOWN));
+    if is_unknown && is_untroubled && ended_well::is_it(&report) {
+        report.verdict = Verdict::Ok;
+        report.inputs.iter_mut().for_each(|input| (input.error, input.note) = (None, Some(PLAIN_LOG)));
+    }
+    if let (Some(cause), Some(why)) = (report.root_cause, report.again.of_stack.take()) {
+        report.findings[cause].summary.push_str(&format!(": {why}"));
+    }
+    if let (Some(cause), Some(headline)) = (report.root_cause, slurm_tasks::of(&report, &found)) {
+        report.findings[cause].summary = headline;
+    }
     // Whoever ends a job on purpose has said why.
     let abort = report
         .root_cause
@@ -152,11 +172,11 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
     let is_plain = !recognised && !has_nccl && is_of_logs && inputs.iter().all(|i| i.error.is_none());
     if is_plain {
-        inputs.iter_mut().for_each(|i| i.note = Some("the log of a program that is not known; none of its lines speaks of trouble"));
+        inputs.iter_mut().for_each(|i| i.note = Some(PLAIN_LOG));
     } else if !recognised && inputs.iter().all(|i| i.error.is_none()) {
         let why = match has_nccl {
             true => "it has lines of NCCL, but none about its start, progress, an error or its end",
-            false => "nothing in it is known: no line of NCCL, PyTorch, a trainer or a launcher",
+            false => NOTHING_KNOWN,
         };
         inputs.iter_mut().for_each(|i| i.error = Some(why.into()));
     }
@@ -187,7 +207,8 @@ fn is_recognised(model: &Model) -> bool {
     let steps = |f: &Training| !f.is_empty() || f.skipped_steps > 0;
     let facts = || model.files.values().any(|f| steps(&f.progress) || f.bringup != Bringup::default());
     let speaks = model.jobs.values().any(|job| job.archived && job.has_spoken);
-    let measured = |r: &Record| r.evaluated.is_some() || r.result.is_some() || r.last.contains_key("checked");
+    let measured =
+        |r: &Record| r.details.contains_key("engine") || r.evaluated.is_some() || r.result.is_some() || r.last.contains_key("checked");
     let reports = |r: &Record| !r.tables.is_empty() || !r.alarms.is_empty() || r.launch.ranks().is_some() || r.is_present || measured(r);
     speaks || model.records.values().any(reports) || !model.comms.is_empty() || facts()
 }

@@ -7,6 +7,8 @@ use super::inputs::Input;
 use crate::base::{clean, mask};
 use crate::observe::evidence::Evidence;
 use memchr::memmem;
+use regex::Regex;
+use std::sync::LazyLock;
 
 /// Of more logs nobody reads how each came out.
 const MOST_LOGS: usize = 3;
@@ -28,7 +30,7 @@ struct Outcome {
 const OUTCOMES: &[Outcome] = &[
     Outcome { row: "stopped", has: &["stop", "Stop", "STOP"], is: is_early_stop },
     Outcome { row: "best", has: &["best", "Best", "BEST"], is: is_best },
-    Outcome { row: "took", has: &["ime", "IME", "ompleted in", "inished", "took", "uration"], is: is_duration },
+    Outcome { row: "took", has: &["ime", "IME", "ompleted in", "inished", "one in", "took", "uration"], is: is_duration },
 ];
 
 /// What the newest line of each kind says.
@@ -176,6 +178,17 @@ fn is_early_stop(lower: &str) -> bool {
     WORDS.iter().any(|words| lower.contains(words)) && !OTHER.iter().any(|other| lower.contains(other))
 }
 
+/// `Run finished 3 round(s) in 143.02s`, `Finished in 12.3 s`, `All done in 3 m`; not that of one epoch or job of many.
+fn is_end(lower: &str) -> bool {
+    const WORDS: &[&str] =
+        &["run finished ", "finished in ", "completed in ", "done in ", "all done in ", "finished after ", "all trials finished"];
+    let Some(behind) = WORDS.iter().find_map(|words| lower.strip_prefix(words)) else { return false };
+    static TIME: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^[0-9][0-9.]*(?:\s?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?)\b|:[0-9])").expect("pattern")
+    });
+    TIME.is_match(behind.rsplit(" in ").next().unwrap_or(behind))
+}
+
 /// `54 epochs completed in 0.011 hours.`, `Total training time: 0:00:02`, `'train_runtime': 9117.7233`, `Training took 461.3 s`.
 fn is_duration(lower: &str) -> bool {
     /// With the time behind it.
@@ -198,7 +211,7 @@ fn is_duration(lower: &str) -> bool {
     const OTHER: &[&str] =
         &["per iteration", "per step", "iteration ", "average", "avg", "s/it", "it/s", "load", " eta", "batch ", "limit", "remaining"];
     let behind = WORDS.iter().find_map(|words| Some(&lower[lower.find(words)? + words.len()..]));
-    let Some(behind) = behind else { return false };
+    let Some(behind) = behind else { return is_end(lower) };
     let value = behind
         .trim_start_matches([' ', ':', '=', '\'', '"', '|', '(', ')'])
         .trim_start_matches("taken")
@@ -221,7 +234,10 @@ mod tests {
         assert_eq!(told("best", log).as_deref(), Some("2: new best val_loss: 0.52 at epoch 3"));
         assert_eq!(told("stopped", log).as_deref(), Some("4: Early stopping at epoch 9: no better val_loss for 6 epochs"));
         assert_eq!(told("took", log).as_deref(), Some("5: Training took 461.3 s"));
-        let other = "For best performance set OMP_NUM_THREADS to 4\n--early-stopping 3\nelapsed time per iteration (ms): 21133.8\n\
+        for said in ["INFO :      Run finished 3 round(s) in 143.02s", "Finished in 12.3 s", "Done in 4 minutes"] {
+            assert!(told("took", &format!("{said}\n")).is_some(), "{said}");
+        }
+        let other = "Run finished with errors\nFinished in vain\nAll done in 5 of 8 zones\nFor best performance set OMP_NUM_THREADS to 4\n--early-stopping 3\nelapsed time per iteration (ms): 21133.8\n\
                      checkpoint load time: 3.1 s\nGET /best/model/3\nEpoch 3 finished in 12.3 s\nbest device 0\nearly stopping after 10 epochs is enabled\n  File \"best.py\", line 3, in best_model\n";
         assert_eq!(newest(other.as_bytes()), []);
     }

@@ -1,7 +1,7 @@
-//! What well-known benchmarks say of themselves in the end: HPL, NAS Parallel Benchmarks, and MLPerf's log.
+//! What well-known benchmarks say of themselves: HPL, NAS Parallel Benchmarks, Google Benchmark, and MLPerf's log.
 
 use crate::base::clean::clip;
-use crate::base::units::group;
+use crate::base::units::{counted, group};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 /// Of each kind the last, with its line from 1.
 pub(super) fn of(text: &str) -> Vec<(usize, String)> {
-    let (mut hpl, mut checks, mut mlperf, mut npb) = (None, None, Mlperf::default(), Npb::default());
+    let (mut hpl, mut checks, mut mlperf, mut npb, mut timed) = (None, None, Mlperf::default(), Npb::default(), Timed::default());
     for (at, line) in text.lines().enumerate() {
         let no = at + 1;
         if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
@@ -22,12 +22,49 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
             checks = checked(checks, line);
         } else {
             npb.read(no, line);
+            timed.read(no, line);
         }
     }
     if let (Some((_, row)), Some((passed, failed))) = (&mut hpl, checks) {
         row.push_str(&format!("; {passed} passed residual checks, {failed} failed"));
     }
-    [hpl, mlperf.told()].into_iter().flatten().chain(npb.told).collect()
+    [hpl, mlperf.told(), timed.told()].into_iter().flatten().chain(npb.told).collect()
+}
+
+/// What is told of the tables of Google Benchmark begins so.
+pub(super) const TIMED: &str = "Google Benchmark: ";
+
+/// The tables of Google Benchmark: below a head the names of what was timed, each with its times, a rate and counters.
+#[derive(Default)]
+struct Timed {
+    below_head: bool,
+    rows: u64,
+    first: Option<(usize, String)>,
+    last: String,
+}
+
+impl Timed {
+    fn read(&mut self, no: usize, line: &str) {
+        static ROW: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"^(\S.*?)\s+([0-9][0-9.e+-]* (?:ns|us|ms|s))\s+[0-9][0-9.e+-]* (?:ns|us|ms|s)\s").expect("pattern")
+        });
+        if line.starts_with("Benchmark ") && ["Time", "CPU", "Iterations"].iter().all(|column| line.contains(column)) {
+            self.below_head = true;
+        } else if self.below_head
+            && let Some(row) = ROW.captures(line)
+        {
+            let words = format!("{} {}", words_of(&row[1], 100), &row[2]);
+            self.rows += 1;
+            self.first.get_or_insert_with(|| (no, words.clone()));
+            self.last = words;
+        }
+    }
+
+    fn told(self) -> Option<(usize, String)> {
+        let (no, first) = self.first?;
+        let last = if self.rows > 1 { format!("; last {}", self.last) } else { String::new() };
+        Some((no, format!("{TIMED}{}: first {first}{last}", counted(self.rows, "row"))))
+    }
 }
 
 /// The block that each of the NAS Parallel Benchmarks prints in the end, from ` SP Benchmark Completed.` on.
@@ -157,6 +194,10 @@ mod tests {
                    Iterations      =                      250\n Time in seconds =                     4.18\n Total processes =                       64\n \
                    Mop/s total     =                119358.22\n Verification    =               SUCCESSFUL\n";
         assert_eq!(told(npb), ["8: NPB LU: class B, 64 processes, 250 iterations, 4.18 s, 119358.22 Mop/s, verification successful"]);
+        let timed = "Benchmark                Time             CPU   Iterations UserCounters...\n-----\n\
+                     BM_copy<float>/256    0.215 ms        0.218 ms         3252 MB (In)=0.26\nsome words\nBM_copy<float>/512    1.61 ms     1.62 ms   435\n";
+        assert_eq!(told(timed), ["3: Google Benchmark: 2 rows: first BM_copy<float>/256 0.215 ms; last BM_copy<float>/512 1.61 ms"]);
+        assert!(told("BM_copy<float>/256    0.215 ms        0.218 ms         3252\n").is_empty());
         assert!(told("Warning: WC0 is no row\nWindow 1 2 3\n").is_empty());
     }
 }

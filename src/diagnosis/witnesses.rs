@@ -64,7 +64,12 @@ impl<'a> Witnesses<'a> {
         let mut ranks: BTreeSet<u32> = f.ranks.iter().copied().chain(said.ranks.iter().copied()).collect();
         let first = self.first.filter(|first| first.exit_code.is_some_and(|code| code > 0));
         // Lines without a rank may be those of the one that the launcher saw end.
-        if let Some(rank) = first.and_then(|first| first.rank).filter(|_| said.nameless > 0 && said.is_all && !chain(f).is_of_the_start) {
+        /// A process may print what it raises twice.
+        const MANY: u64 = 3;
+        // Of many that printed it, a launcher that names one alone says only who was first.
+        let names_one = || self.model.record_of(&self.job.id).launch.launcher == Some("mpirun") && self.like_first.len() <= 1;
+        let is_its = said.nameless > 0 && (said.nameless < MANY || !names_one());
+        if let Some(rank) = first.and_then(|first| first.rank).filter(|_| is_its && said.is_all && !chain(f).is_of_the_start) {
             ranks.insert(rank);
             // Printed more than once, it is of all that ended alike.
             ranks.extend(self.like_first.iter().filter(|_| said.nameless > 1));
@@ -73,7 +78,7 @@ impl<'a> Witnesses<'a> {
             notes.push(format!("{} say the same", rank_words(&ranks.iter().copied().collect::<Vec<_>>())));
         }
         if let Some((rank, host)) = first.and_then(|first| Some((first.rank?, first.host.as_deref())))
-            && (ranks.contains(&rank) || chain(f).is_of_the_start && said.nameless > 0 && said.is_all)
+            && (ranks.contains(&rank) || said.nameless > 0 && said.is_all && (chain(f).is_of_the_start || !is_its))
         {
             let on = host.map_or(String::new(), |host| format!(", on {}", crate::base::clean::clip(host, 80)));
             notes.push(format!("the launcher saw rank {rank} end first{on}"));

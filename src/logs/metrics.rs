@@ -17,6 +17,8 @@ pub struct Columns {
     step: Option<usize>,
     epoch: Option<usize>,
     loss: Option<usize>,
+    /// Other terms of the same loss.
+    terms: Vec<usize>,
     learning_rate: Option<usize>,
     step_time_s: Option<usize>,
     /// Columns of which the names of numbers in text tell what they are.
@@ -78,6 +80,9 @@ const MOST_NAMES: usize = 64;
 /// The first that a header has separates its names; where it has none, several blanks do.
 const SEPARATORS: [char; 8] = [',', '\t', ';', '|', '\u{2502}', '\u{2503}', '\u{2551}', BLANKS];
 const BLANKS: char = ' ';
+/// Two blanks or more, where names have single ones: DeepXDE's `Step      Train loss      Test loss`. It stands in no header.
+const GAPS: char = '\u{2003}';
+const LEAST_IN_GAPS: usize = 3;
 /// Sides of cells: those around names may be thicker than those around numbers.
 const SIDES: [char; 4] = ['|', '\u{2502}', '\u{2503}', '\u{2551}'];
 /// Parts of the names of steps and epochs (`step` has `ep`, too). Most lines have none of them.
@@ -89,11 +94,22 @@ fn cells(row: &str, separator: char) -> Vec<&str> {
     if separator == BLANKS {
         return row.split_whitespace().collect();
     }
+    if separator == GAPS {
+        return row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    }
     if !SIDES.contains(&separator) {
         return row.split(separator).map(str::trim).collect();
     }
     let row = row.strip_prefix(SIDES).unwrap_or(row);
     row.strip_suffix(SIDES).unwrap_or(row).split(SIDES).map(str::trim).collect()
+}
+
+/// A number, or the sum of those in brackets: `[1.54e+01, 2.07e-01]` are the terms of one loss.
+fn parts_of(cell: &str) -> Option<f64> {
+    match cell.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
+        Some(list) => list.split(',').map(|part| part.trim().parse::<f64>().ok()).sum(),
+        None => cell.parse().ok(),
+    }
 }
 
 /// Between all of its words stand several blanks.
@@ -123,6 +139,7 @@ impl Columns {
             step: Some(place("step").filter(|_| is_sorted)?),
             epoch: Some(place("epoch")?),
             loss: LOSSES.iter().find_map(|name| place(name)),
+            terms: Vec::new(),
             learning_rate: names.iter().position(|name| name.starts_with("lr-")),
             step_time_s: None,
             others: Vec::new(),
@@ -132,12 +149,16 @@ impl Columns {
     /// Of a line of names, with one of [`SEPARATORS`] between them, one of which is a step or an epoch and one a loss, or a step and
     /// its time. What has neither may be the table of a benchmark or of checkpoints.
     pub fn of_table(header: &str) -> Option<Columns> {
+        if let Some(columns) = Columns::of_spacy(header) {
+            return Some(columns);
+        }
         let lower = header.to_ascii_lowercase();
         if !PLACES.iter().any(|place| memchr::memmem::find(lower.as_bytes(), place).is_some()) {
             return None;
         }
         let separator = SEPARATORS.into_iter().find(|c| header.trim().contains(*c)).filter(|_| header.len() <= MAX_LINE)?;
-        if separator == BLANKS && !is_spaced(header) {
+        let separator = if separator == BLANKS && !is_spaced(header) { GAPS } else { separator };
+        if separator == GAPS && cells(header, GAPS).len() < LEAST_IN_GAPS {
             return None;
         }
         let names: Vec<String> = cells(&lower, separator).into_iter().map(str::to_owned).collect();
@@ -165,9 +186,35 @@ impl Columns {
             step,
             epoch,
             loss,
+            terms: Vec::new(),
             learning_rate,
             step_time_s,
             others,
+        })
+    }
+
+    /// `E    #       LOSS TAGGER  LOSS NER  ENTS_F  SPEED   SCORE`, the head of spaCy's own table (`spacy/training/loggers.py` of spaCy 3): epoch,
+    /// step, and a loss for each part of the pipeline, with two blanks or more between the names.
+    fn of_spacy(header: &str) -> Option<Columns> {
+        let header = header.trim();
+        if !header.starts_with("E ") || header.len() > MAX_LINE {
+            return None;
+        }
+        let names: Vec<String> = header.split("  ").map(|name| name.trim().to_ascii_lowercase()).filter(|name| !name.is_empty()).collect();
+        let loss = names.iter().position(|name| name.starts_with("loss "));
+        let is_its = names.len() <= MOST_NAMES && names.get(1).is_some_and(|name| name == "#") && loss.is_some();
+        let open = || names.iter().enumerate().skip(2).filter(|(at, name)| Some(*at) != loss && !name.starts_with("loss "));
+        is_its.then(|| Columns {
+            dialect: Dialect::Other("spacy"),
+            separator: BLANKS,
+            count: names.len(),
+            step: Some(1),
+            epoch: Some(0),
+            loss,
+            terms: names.iter().enumerate().filter(|(at, name)| Some(*at) != loss && name.starts_with("loss ")).map(|(at, _)| at).collect(),
+            learning_rate: None,
+            step_time_s: None,
+            others: open().filter_map(|(at, name)| Some((at, progress::named(name)?))).collect(),
         })
     }
 
@@ -182,7 +229,10 @@ impl Columns {
 
     /// Whether the line names the columns of another table, which has as many.
     pub fn is_over(&self, line: &str) -> bool {
-        if self.dialect != TABLE || line.len() > MAX_LINE || !line.contains(self.separator) || self.separator == BLANKS && !is_spaced(line)
+        if self.dialect != TABLE
+            || line.len() > MAX_LINE
+            || self.separator != GAPS && !line.contains(self.separator)
+            || self.separator == BLANKS && !is_spaced(line)
         {
             return false;
         }
@@ -199,8 +249,8 @@ impl Columns {
         }
         let cells = cells(line, self.separator);
         let plain = |at: usize| cells.get(at).map(|cell| self.plain(cell));
-        let number = |at: usize| plain(at)?.parse::<f64>().ok();
-        let loss = self.loss.and_then(number);
+        let number = |at: usize| parts_of(&plain(at)?);
+        let loss = self.loss.and_then(|at| number(at).map(|loss| loss + self.terms.iter().filter_map(|at| number(*at)).sum::<f64>()));
         let (step, epoch) = (self.step.map(|at| plain(at)?.parse().ok()), self.epoch.and_then(number));
         let is_nowhere = step == Some(None) || step.is_none() && epoch.is_none();
         if cells.len() != self.count || self.loss.is_some() && loss.is_none() || is_nowhere {

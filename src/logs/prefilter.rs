@@ -54,7 +54,7 @@ const ALARMS: &[&str] = &[
 #[rustfmt::skip]
 const FACTS: &[&str] = &[
     // Ray Train, DeepSpeed, HF Trainer
-    ") world_rank=", "exits successfully", "workers successfully finished", "' succeeded", "train_runtime", "\"torchelastic.",
+    ") world_rank=", "exits successfully", "workers successfully finished", "' succeeded", "train_runtime", " for minibatches ", "\"torchelastic.",
     // NCCL
     "NCCL version", "RCCL version", "vLLM is using nccl==", "INFO Bootstrap", "INFO Using network ", "INFO Using tuner ", "/Plugin:", "/Plugin :",
     "INFO RAS client listening", " set by environment to ", "INFO cudaDriverVersion ", "GPU Direct RDMA ", "NET/OFI ", " NET plugin ",

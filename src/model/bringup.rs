@@ -33,6 +33,8 @@ pub struct Bringup {
     pub plugins: BTreeMap<(PluginKind, PluginState), Distinct<String>>,
     /// RDMA devices that NCCL took: `mlx5_0`.
     pub devices: Distinct<String>,
+    /// All RDMA ports that one process took, of lines that are whole: `mlx5_0:1, mlx5_1:1`.
+    pub ports: Distinct<String>,
     /// What they are: `IB`, `RoCE`.
     pub links: Distinct<String>,
     /// Interfaces that NCCL took for data over TCP.
@@ -182,6 +184,8 @@ pub enum Seen {
 }
 
 pub const MAX_VALUES: usize = 8;
+/// Ports of one process that are kept.
+const MAX_PORTS: usize = 32;
 pub const MAX_NAMES: usize = 128;
 pub const MAX_KINDS: usize = 32;
 const MAX_RANKS: usize = 1 << 17;
@@ -321,6 +325,10 @@ impl Bringup {
             What::NetDevices(d) => {
                 let list = if d.transport == "Socket" { &mut self.sockets } else { &mut self.devices };
                 d.devices.iter().for_each(|device| list.add(short(&device.name), 1, &proof(), who));
+                if d.transport == "IB" && d.whole && !d.devices.is_empty() {
+                    let names = d.devices.iter().take(MAX_PORTS).filter_map(|device| Some(format!("{}:{}", device.name, device.port?)));
+                    self.ports.add(names.collect::<Vec<_>>().join(", "), 1, &proof(), who);
+                }
                 let links = d.devices.iter().filter(|_| d.transport != "Socket").map(|device| &device.link);
                 links.for_each(|link| self.links.add(short(link), 1, &proof(), who));
             }
@@ -429,6 +437,7 @@ impl Bringup {
             self.plugins.entry(*key).or_default().merge(names);
         }
         self.devices.merge(&other.devices);
+        self.ports.merge(&other.ports);
         self.links.merge(&other.links);
         self.sockets.merge(&other.sockets);
         self.ofi.merge(&other.ofi);

@@ -86,6 +86,13 @@ pub struct Odd {
     pub fewer: Vec<(String, u64, u64)>,
 }
 
+impl Odd {
+    /// Behind in one kind and ahead in another: it makes other calls than the others.
+    pub fn crosses(&self) -> bool {
+        !self.more.is_empty() && !self.fewer.is_empty()
+    }
+}
+
 const LOOKS: usize = 8;
 /// What a text report says of "all others" counts for each, up to so many.
 const MOST_RANKS: u32 = 1 << 15;

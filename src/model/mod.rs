@@ -34,6 +34,7 @@ pub mod room;
 pub mod saved_report;
 pub mod series;
 pub mod signals;
+mod told_rate;
 pub mod topology;
 pub mod usual;
 pub mod waits;

@@ -3,6 +3,7 @@
 use super::arrivals::{Arrivals, Stretch};
 use super::course::Course;
 use super::series::{Series, Trend};
+use super::told_rate::ToldRate;
 use super::usual::{LOSS_JUMP, NORM_JUMP, Usual};
 use crate::base::limit::Limit;
 use crate::base::time::Stamp;
@@ -88,6 +89,12 @@ pub struct Progress {
     pub restarted_from: Option<(u64, u64)>,
     /// Losses in a row that are not finite.
     pub bad_losses: u32,
+    /// Steps in a row whose loss is finite, since the last one that was not; none where all were.
+    pub finite_again: u32,
+    /// How often losses that were not finite were followed by so many that were.
+    pub recoveries: u32,
+    /// The first and the last step of those before them, and how many lines there were.
+    pub was_bad: Option<WasBad>,
     /// The newest loss that was finite, and its step.
     pub finite_loss: Option<(Option<u64>, f64)>,
     /// Gradient norms in a row that are not finite.
@@ -115,6 +122,7 @@ pub struct Progress {
     arrivals: Arrivals,
     /// Steps take longer than they did, and still do.
     pub slow: Option<SlowSince>,
+    told_rate: ToldRate,
     /// How often in a row the step fell soon after it had fallen, each time to a later one; the step that it last fell to, and lines since then.
     fell_back: (u32, u64, u32),
     /// What steps usually take: the median and the 90th percentile, seconds, and how many more steps until that is looked at anew.
@@ -164,7 +172,7 @@ const WARM_UP: usize = 3;
 const LEAST_BEFORE: usize = 8;
 const LEAST_STRETCHES: usize = 5;
 /// Lines that each tell of so many steps are few, and one of them has all of the warm-up.
-const STEPS_OF_LINE: u64 = 5;
+const STEPS_OF_LINE: u64 = 3;
 const STEPS_OF_STRETCH: f64 = 4.0;
 const LEAST_AFTER: usize = 10;
 /// The time that slow steps must cover.
@@ -180,7 +188,36 @@ pub struct Slowdown {
     pub after_s: f64,
 }
 
+/// Steps that take no more than so many times what they took are as before.
+const BACK_TO_NORMAL: f64 = 1.15;
+/// After so many steps with finite losses those before that were not are over.
+pub const RECOVERED: u32 = 5;
+
+/// Lines whose loss was not finite, since the run began or since the last ones that were taken back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WasBad {
+    pub lines: u32,
+    pub from: Option<u64>,
+    pub to: Option<u64>,
+    /// A finite loss was seen before them.
+    pub in_the_middle: bool,
+}
+
 impl Progress {
+    /// A line has a loss that is no number, or leaves it out for that.
+    fn goes_bad(&mut self, step: Option<u64>) {
+        let step = step.or(self.step);
+        // What was finite for long is over.
+        if self.finite_again >= RECOVERED {
+            self.was_bad = None;
+            self.recoveries = self.recoveries.saturating_add(1);
+        }
+        self.finite_again = 0;
+        let first = WasBad { lines: 0, from: step, to: step, in_the_middle: self.lowest_loss.is_some() };
+        let bad = self.was_bad.get_or_insert(first);
+        (bad.lines, bad.to) = (bad.lines + 1, step);
+    }
+
     /// A launcher reports that a worker has failed.
     pub fn worker_failed(&mut self) {
         self.failed_at.get_or_insert(self.step);
@@ -259,6 +296,7 @@ impl Progress {
         } else if step.step.is_none() && step.loss.is_some() {
             // HF's dictionary has no step, but it is a sign of life.
             if !backlog && self.step.is_none() {
+                self.watch_rate_of_lines(at, step);
                 self.note_gap(at);
             }
             (self.last_step_at, self.unwatched) = (Some(at), Duration::ZERO);
@@ -279,6 +317,7 @@ impl Progress {
         }
         if restarted {
             self.told = Told::default();
+            self.told_rate = ToldRate::default();
             self.finite_loss = None;
             self.usual_loss.begin_anew();
             self.usual_norm.begin_anew();
@@ -314,6 +353,13 @@ impl Progress {
             if self.bad_losses == 0 && !loss.is_finite() {
                 self.bad_from = step.step.or(self.step);
             }
+            if !loss.is_finite() {
+                self.goes_bad(step.step);
+            } else if self.was_bad.is_some() && is_next {
+                // A loss of exactly 0, or one beside gradients that are NaN, is none that has come back.
+                let is_sound = loss != 0.0 && step.grad_norm.is_none_or(f64::is_finite);
+                self.finite_again = if is_sound { self.finite_again + 1 } else { 0 };
+            }
             self.bad_losses = if loss.is_finite() { 0 } else { self.bad_losses + 1 };
             if loss.is_finite() {
                 self.finite_loss = Some((step.step.or(self.step), loss));
@@ -325,6 +371,7 @@ impl Progress {
                 self.losses.push(at, loss);
             }
         } else if step.loss_missing {
+            self.goes_bad(step.step);
             self.bad_losses += 1;
         }
         if let Some(s) = step.step_time_s.filter(|s| self.believes(*s)) {
@@ -342,7 +389,39 @@ impl Progress {
             }
         } else if advanced {
             self.untimed = made;
+            self.watch_rate(at, step, made.filter(|_| !backlog));
         }
+    }
+
+    /// Notes when the rate that lines tell falls for good, where they tell no time of a step.
+    fn watch_rate(&mut self, at: Stamp, step: &Step, made: Option<(Stamp, u64)>) {
+        let ((began, first), Some(now), Some(rate)) = (made.unwrap_or_default(), step.step, step.throughput) else { return };
+        if made.is_none() || self.told_step_time || step.bar {
+            return;
+        }
+        let slow = self.told_rate.note(began, at, now.saturating_sub(first).max(1), rate);
+        self.slow = self.slow.or(slow);
+    }
+
+    /// The same of lines that name no step: each stands for as many as any other.
+    fn watch_rate_of_lines(&mut self, at: Stamp, step: &Step) {
+        let (Some(before), Some(rate)) = (self.last_step_at, step.throughput) else { return };
+        if self.told_step_time || step.bar {
+            return;
+        }
+        // What is usual is learnt anew behind the change: a rate far above it is the old one.
+        let over = self.slow.filter(|slow| self.line_s_since(slow.since).is_some_and(|now_s| now_s < slow.before_s * BACK_TO_NORMAL));
+        if over.is_some() {
+            (self.slow, self.told_rate) = (None, ToldRate::default());
+        }
+        let slow = self.told_rate.note(before, at, 1, rate);
+        self.slow = self.slow.or(slow);
+    }
+
+    /// Seconds from one line to the next since then, where lines name no step.
+    pub fn line_s_since(&self, since: Stamp) -> Option<f64> {
+        let newest = self.gaps.iter().rev().take_while(|(at, _)| *at > since).count().min(10);
+        self.gaps.median_of_last(newest).filter(|_| self.step.is_none() && newest > 0)
     }
 
     /// Whether the time that a line tells is that of a step. One that grows from line to line and never falls is that since the start, and
@@ -400,7 +479,6 @@ impl Progress {
         const AGREE: usize = 6;
         /// One slow line is a checkpoint, a second one what it left cold.
         const LEAST_LINES: usize = 3;
-        const BACK_TO_NORMAL: f64 = 1.15;
         /// So many times as long, and for so long, is no hiccup, however few the steps are: each is compiled anew, say.
         const FAR_LONGER: f64 = 8.0;
         const FOR_LONG: Duration = Duration::from_secs(10);

@@ -95,6 +95,8 @@ pub struct Jump {
     pub before: f64,
     /// It is no leap of orders of magnitude: it tells only if it stays for long.
     pub is_small: bool,
+    /// Nothing was left of what the run began with, and it is above even that.
+    pub is_from_nothing: bool,
 }
 
 impl Usual {
@@ -108,11 +110,21 @@ impl Usual {
         let narrow = if is_loss { self.narrow(value) } else { None };
         let early = if is_loss { self.early() } else { None };
         let far = [self.highest(spread).zip(Some(1.0)), narrow, early].into_iter().flatten().find(far_above).map(|(before, _)| before);
+        let nothing = if far.is_none() && is_loss { self.above_nothing(value) } else { None };
+        let far = far.or(nothing);
         let undone = || if is_loss { self.undone(value) } else { None };
         if let Some((before, is_small)) = far.map(|before| (before, false)).or_else(|| Some((undone()?, true))) {
             // What leaps further is another one.
             self.jump = self.jump.take().filter(|jump| is_small || !jump.is_small);
-            let jump = self.jump.get_or_insert(Jump { since: at, step, values: 0, least: value, before, is_small });
+            let jump = self.jump.get_or_insert(Jump {
+                since: at,
+                step,
+                values: 0,
+                least: value,
+                before,
+                is_small,
+                is_from_nothing: nothing.is_some(),
+            });
             (jump.values, jump.least) = (jump.values + 1, jump.least.min(value));
             if jump.values < SETTLED {
                 return;
@@ -168,10 +180,44 @@ impl Usual {
         (self.values.len() >= FEW && least >= NO_LOSS && most <= least * NEAR).then_some((most, SHARE))
     }
 
+    /// The highest of the newest values where nothing of what the run began with is left in them, be they exactly 0, if `value` is far above even that.
+    fn above_nothing(&self, value: f64) -> Option<f64> {
+        const LEFT: f64 = 0.01;
+        const ABOVE: f64 = 2.0;
+        const NO_LOSS: f64 = 0.01;
+        let newest = self.values.len().checked_sub(LEAST)?;
+        let most = self.values.iter().skip(newest).map(|(_, v)| v.abs()).fold(0.0_f64, f64::max);
+        let at_first = self.climb.at_first;
+        (at_first >= NO_LOSS && most <= at_first * LEFT && value >= at_first * ABOVE).then_some(most)
+    }
+
     fn highest(&self, spread: f64) -> Option<f64> {
         let settled = self.values.len().checked_sub(RISING).filter(|n| *n >= LEAST)?;
         let values = self.values.iter().take(settled).map(|(_, v)| v);
         let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
         (least > 0.0 && most <= least * spread).then_some(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOSS_JUMP, Usual};
+    use crate::base::time::Stamp;
+
+    /// How many values in a row are far above those before.
+    fn above(values: impl IntoIterator<Item = f64>) -> u32 {
+        let mut usual = Usual::default();
+        values.into_iter().enumerate().for_each(|(at, v)| usual.note(Stamp(at as i64 * 1_000_000_000), None, v, &LOSS_JUMP, 5.0, true));
+        usual.jump.map_or(0, |jump| jump.values)
+    }
+
+    #[test]
+    fn a_loss_that_comes_back_from_nothing() {
+        let learnt = || [7.6, 4.5, 1.8, 0.3, 0.02].into_iter().chain(std::iter::repeat_n(0.0, 25));
+        assert_eq!(above(learnt().chain([116.0, 114.0, 112.0])), 3);
+        // Less than at the start is another batch; a loss that never was one may be anything; and a few zeros are no history.
+        assert_eq!(above(learnt().chain([9.0, 8.0, 9.0])), 0);
+        assert_eq!(above(std::iter::repeat_n(0.0, 40).chain([116.0, 114.0])), 0);
+        assert_eq!(above([7.6, 4.5, 1.8, 0.3, 0.0, 0.0, 0.0, 116.0, 114.0]), 0);
     }
 }

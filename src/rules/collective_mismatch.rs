@@ -142,9 +142,8 @@ fn left_out_words(look: &Look, late: &Member, behind: &Behind, comm: u64) -> Str
 /// operation and ahead in another is not late: whatever it does, it no longer makes the calls of the others.
 fn crossing(look: &Look) -> Option<Differs> {
     let ras = look.ras.as_ref().filter(|r| r.age <= RAS_OLD && r.still_answers >= 1 && r.still_for >= SETTLED.duration())?;
-    let crosses = |(_, odd): &(Member, Odd)| !odd.more.is_empty() && !odd.fewer.is_empty();
     let waiting = look.with(Activity::Waiting, WAITED.duration());
-    if !ras.odd.iter().all(crosses) || waiting.is_empty() || waiting.len() < look.alive().count() {
+    if !ras.odd.iter().all(|(_, odd)| odd.crosses()) || waiting.is_empty() || waiting.len() < look.alive().count() {
         return None;
     }
     by_counts(look, ras, &waiting)

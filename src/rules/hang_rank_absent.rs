@@ -367,14 +367,18 @@ fn by_ras(look: &Look) -> Option<Absent> {
     {
         return None;
     }
-    if members.iter().all(|m| !m.elsewhere) && may_wait_unseen(look, ras, &members) {
+    // Who is behind in one kind and ahead in another has come, but to something else.
+    let crosses = |who: &Member| ras.odd.iter().any(|(m, odd)| m == who && odd.crosses());
+    if members.iter().all(|m| !m.elsewhere && crosses(m)) || members.iter().all(|m| !m.elsewhere) && may_wait_unseen(look, ras, &members) {
         return None;
     }
     let mut ranks: Vec<u32> = members.iter().filter_map(|m| m.rank).collect();
     ranks.sort_unstable();
     ranks.dedup();
     let comm = format!("comm {:08x}", ras.hash >> 32);
-    let first = ras.behind.first().map(|l| &l.behind);
+    // What those are behind in that are named, not others.
+    let of_members = ras.behind.iter().find(|l| members.contains(&&l.who));
+    let first = of_members.or(ras.behind.first()).map(|l| &l.behind);
     let what = match first {
         Some(b) => format!("{} {} of {comm}", b.collective, b.have + 1),
         None => format!("{comm}: RAS gets no answer from it"),

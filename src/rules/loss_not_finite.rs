@@ -4,8 +4,9 @@ use super::chain::Chain;
 use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
+use crate::base::units::counted;
 use crate::logs::{Step, What};
-use crate::model::progress::Progress;
+use crate::model::progress::{Progress, RECOVERED};
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;
 use regex::Regex;
@@ -26,6 +27,12 @@ pub const RULE: Rule = Rule {
     limits: &[&LEAST_ZEROS, &LEAST_NORMS],
     ..Rule::PLAIN
 };
+
+/// Lines in a row that are not finite, where some were before and the loss came back.
+const LEAST_AFTER: u32 = 10;
+
+/// What findings are about that say that the loss is not finite now.
+const LOSS: &str = "loss";
 
 /// A single one is how fp16 looks for its scale.
 const LEAST_ZEROS: Limit = Limit::count("loss-not-finite", "zeros", 3.0, "so many losses of exactly 0 in a row");
@@ -103,9 +110,13 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
             ("left out of the line, as Megatron does with NaN, and the gradient norm is NaN,", 1)
         }
         None if step.loss_missing => ("left out of the line, as Megatron does with NaN", 2),
-        _ => return worthless(ctx, step, progress, out),
+        _ => {
+            out.extend(recovered(ctx, progress));
+            return worthless(ctx, step, progress, out);
+        }
     };
-    if progress.bad_losses < least {
+    // What has come back before may come back again.
+    if progress.bad_losses < if progress.recoveries > 0 { LEAST_AFTER } else { least } {
         return;
     }
     let at = step.step.or(progress.step).map_or(String::new(), |s| format!(" at step {s}"));
@@ -113,7 +124,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let of_step = |step: Option<u64>| step.filter(|_| step != now).map_or(String::new(), |step| format!(" at step {step}"));
     let before = progress.finite_loss.map(|(step, loss)| format!("{loss:.4}{}", of_step(step)));
     let was = before.as_ref().map_or(String::new(), |before| format!("; it was {before}"));
-    let mut found = ctx.found(&RULE, "loss", format!("the loss is {what}{at}{was}"));
+    let mut found = ctx.found(&RULE, LOSS, format!("the loss is {what}{at}{was}"));
     // The line is printed by one rank; the loss is usually that of all.
     if !is_of_its_rank_alone(ctx, progress) {
         found.ranks.clear();
@@ -127,6 +138,39 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     found.next = Some("stop the run and go back to the last checkpoint before this step".into());
     found.witness = Witness::Progress;
     out.push(found);
+}
+
+/// The open finding that a log's loss is not finite, where that loss has been finite for some steps again.
+pub fn taken_back<'a>(ctx: &TextContext<'a>) -> Option<&'a Finding> {
+    let progress = ctx.model.files.get(&ctx.seen.file).map(|f| &f.progress)?;
+    if !matches!(ctx.seen.event.what, What::Step(_)) || progress.was_bad.is_none() || progress.finite_again < RECOVERED {
+        return None;
+    }
+    let path = ctx.model.path_of(ctx.seen.file);
+    let is_its = |f: &Finding| f.evidence.first().is_some_and(|proof| proof.path.as_deref() == Some(path));
+    ctx.ledger.first_open(|f| f.rule == RULE.id && f.subject == LOSS && f.job.as_deref() == Some(&ctx.seen.job) && is_its(f))
+}
+
+fn recovered(ctx: &TextContext, progress: &Progress) -> Option<Finding> {
+    let (before, bad) = (taken_back(ctx)?, progress.was_bad?);
+    let steps = match (bad.from, bad.to) {
+        (Some(from), Some(to)) if from < to => format!(" in {} from step {from} to {to}", counted(bad.lines, "line")),
+        (Some(from), _) => format!(" at step {from}"),
+        _ => String::new(),
+    };
+    let mut found = ctx.found(&RULE, "finite again", format!("the loss was NaN or infinite{steps}, and is finite again"));
+    found.ranks.clear();
+    found.gpus.clear();
+    found.severity = if bad.in_the_middle { Severity::Warning } else { Severity::Info };
+    found.confidence = Confidence::Certain;
+    found.why = match bad.in_the_middle {
+        true => "the loss was finite before it and after it: single batches, or an optimizer that left these steps out".into(),
+        false => "no loss before them was finite: nothing was learnt yet, as while a buffer fills".into(),
+    };
+    found.next = Some("nothing, where the loss goes on to fall; else look at the data of these steps and at fp16 overflow".into());
+    found.witness = Witness::Progress;
+    found.evidence.clone_from(&before.evidence);
+    Some(found)
 }
 
 /// Each rank has a log of its own, and all others have printed a finite loss since the last one of this rank, be it only one. Stages of a pipeline that have no

@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "The loss or the gradient norm is far above what it was in this run",
     how: "Three progress lines in a row whose loss is ten times, or whose gradient norm is a hundred times, the highest of those before, \
-          in a run whose values were near one another until then; or a loss a thousand times that, after as few as five values; or six times, where the newest 20 losses hardly differ and the leap undoes most of what the run has learnt; or a loss that hardly changed, leaps above what the run began with, and stays there for ten lines; or a loss that rose from line to line to twenty times its lowest value and \
+          in a run whose values were near one another until then; or a loss a thousand times that, after as few as five values; or twice what the run began with, where of that 1 % or nothing was left; or six times, where the newest 20 losses hardly differ and the leap undoes most of what the run has learnt; or a loss that hardly changed, leaps above what the run began with, and stays there for ten lines; or a loss that rose from line to line to twenty times its lowest value and \
           five times what the run began with",
     advice: "Look at the batches and the learning rate at that step, and go back to a checkpoint before it if it does not come back. \
              With an ECC or Xid event of a GPU at the same time, test that GPU before it computes again",
@@ -50,17 +50,22 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     }
     let at = jump.step.map_or(String::new(), |s| format!(" at step {s}"));
     let before = significant(jump.before);
-    let words = format!("the {what} rose to {} or more{at}; it was {before} at most", significant(jump.least));
+    let lately = if jump.is_from_nothing { " in the lines before" } else { "" };
+    let words = format!("the {what} rose to {} or more{at}; it was {before} at most{lately}", significant(jump.least));
     let mut found = ctx.found(&RULE, "divergence", words);
     found.since = jump.since;
     // The line is printed by one rank; its numbers are usually those of all.
     found.ranks.clear();
     found.gpus.clear();
-    found.confidence = if jump.is_small { Confidence::Likely } else { Confidence::Certain };
+    found.confidence = if jump.is_small || jump.is_from_nothing { Confidence::Likely } else { Confidence::Certain };
     found.why = match jump.is_small {
         true => {
             format!("{} lines in a row above what the run began with; a change of the objective or of the data looks the same", jump.values)
         }
+        false if jump.is_from_nothing => format!(
+            "{} lines in a row; next to nothing of the loss was left in the lines before, and this is more than the run began with; a new objective looks the same",
+            jump.values
+        ),
         false => format!("{} lines in a row, {:.0} times the highest of those before", jump.values, jump.least / jump.before),
     };
     found.next = Some("look at batches and learning rate there; if it does not come back, go back to a checkpoint before it".into());

@@ -2,7 +2,7 @@
 
 use super::ports::{Wire, talking_job, was_used};
 use super::rail_imbalance::ports_of_cards;
-use super::{Implies, Rule, TickContext, while_it_holds};
+use super::{FactContext, Implies, Rule, TickContext, while_it_holds};
 use crate::base::platforms::{self, Fabric, Platform};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
@@ -20,12 +20,13 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "The machine has fewer RDMA devices or GPUs than it should",
     how: "The number of devices below /sys/class/infiniband and of GPUs that NVML sees, against what the machine has by its product name \
-          (/sys/devices/virtual/dmi/id/product_name); a device that was there and is gone. Not in a container, which may see fewer by design",
+          (/sys/devices/virtual/dmi/id/product_name); a device that was there and is gone; NCCL's list of ports, shorter on one host than on another. Not in a container, which may see fewer by design",
     advice: "EFA: the launch template must ask for all network cards. A device that went away: `dmesg -T` and `lspci`; restart the instance or drain the \
              node. GPUs: `nvidia-smi`, `lspci | grep -i nvidia`",
     life: while_it_holds(10, 30),
     implies: Implies::Nothing,
     on_tick: Some(check),
+    on_facts: Some(on_facts),
     ..Rule::PLAIN
 };
 
@@ -34,6 +35,12 @@ const LISTED_AFTER: Duration = Duration::from_secs(10);
 
 /// Where more GPUs are not seen, somebody was given a part of the machine.
 const MOST_MISSING: usize = 2;
+
+fn on_facts(ctx: &FactContext, out: &mut Vec<Finding>) {
+    for facts in ctx.each() {
+        out.extend(facts.fewer_ports().into_iter().map(|told| ctx.found(&RULE, &facts, told)));
+    }
+}
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     out.extend(ctx.model.ports.values().filter(|p| p.is_gone() && p.link.was_up).map(|port| gone(ctx, port)));

@@ -45,7 +45,7 @@ pub mod job_cancelled;
 pub mod last_words;
 mod launch_failed;
 mod left_out;
-mod loss_not_finite;
+pub mod loss_not_finite;
 mod loss_spike;
 mod memory_growth;
 mod missing_nic;

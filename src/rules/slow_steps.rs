@@ -9,7 +9,7 @@ use crate::base::units::seconds;
 use crate::model::Model;
 use crate::model::gpu::Gpu;
 use crate::model::job::Job;
-use crate::model::progress::{COVER, Progress, SLOWER};
+use crate::model::progress::{COVER, Progress, SLOWER, SlowSince};
 use crate::model::signals::{Look, RankLook, stranger_on};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
@@ -92,6 +92,9 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
 fn of_steps(job: &str, look: &Look, progress: &Progress) -> Option<Finding> {
     // A job that makes no steps is not slow, it stands.
     let slow = progress.slow.filter(|_| !look.quiet_log() && !progress.is_of_several())?;
+    if let Some(now_s) = progress.line_s_since(slow.since) {
+        return Some(of_nameless_lines(job, slow, now_s));
+    }
     let late = progress.step_times.iter().rev().take_while(|(at, _)| *at > slow.since).count().min(10);
     let now_s = progress.step_times.median_of_last(late)?;
     let (before, after) = (seconds(slow.before_s), seconds(now_s));
@@ -99,6 +102,19 @@ fn of_steps(job: &str, look: &Look, progress: &Progress) -> Option<Finding> {
     let proof = format!("median of the last {late} step times {after}, {before} before{}", last_step(progress));
     found.evidence = vec![Evidence::of("line", proof)];
     Some(found)
+}
+
+/// Of a job whose lines name no step and tell how much is done a second.
+fn of_nameless_lines(job: &str, slow: SlowSince, now_s: f64) -> Finding {
+    let mut found = found(job, slow.since, (slow.before_s, now_s), "");
+    let (before, after) = (seconds(slow.before_s), seconds(now_s));
+    found.summary = format!("the lines of the log come every {after} instead of every {before}");
+    found.why = format!(
+        "what they tell of the speed fell, and the time from one to the next rose by a factor of {:.1} and stays there",
+        now_s / slow.before_s
+    );
+    found.evidence = vec![Evidence::of("line", format!("the newest of them {after} apart, {before} before"))];
+    found
 }
 
 /// Of a job whose lines name no step, but count on.

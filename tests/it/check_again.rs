@@ -197,6 +197,34 @@ fn what_a_healthy_log_said_last() {
 }
 
 #[test]
+fn what_a_program_that_nobody_knows_says_at_its_end() {
+    let quiet = "sampled 5 clients (out of 10)\nreceived 5 results and 0 failures\nsampled 5 clients (out of 10)\n";
+    // That it took so long tells that it came to its end; numbers below a line are told to be there.
+    holds(&format!("{quiet}Run finished 3 round(s) in 143.02s\n(3, 0.77)\n"), &["OK", "job.log:4 Run finished 3 round(s) in 143.02s"]);
+    holds(&format!("{quiet}the scores of all rounds are\n(3, 0.77)\n"), &["UNKNOWN", "near end", "job.log:4 the scores of all rounds are"]);
+    holds(&format!("{quiet}the scores of all rounds are known\nDone!\n"), &["OK", "job.log:5 Done!"]);
+    holds(&format!("{quiet}the scores are known\nnew weights successfully inserted\n"), &["OK"]);
+    for last in [
+        "this is not done before noon",
+        "waiting for the other workers to complete",
+        "Waiting for all ranks to be finished",
+        "4 of 12 shards are done",
+        "starting stage 2, stage 1 is completed",
+        "it isn't done yet",
+        "its results are saved to the folder.",
+        "worker 3 ran out of 16 GB of memory",
+    ] {
+        let log = format!("{quiet}the scores are known\n{last}\n");
+        assert_ne!(report(&log).verdict, Verdict::Ok, "{last}");
+    }
+    // Who waits behind it has not come to the end; numbers below one another are no end.
+    holds(&format!("{quiet}Done in 3.2s\nwaiting for worker 5 to answer\nwaiting for worker 5 to answer\n"), &["UNKNOWN"]);
+    holds(&format!("{quiet}8 10.5\n16 20.5\n32 30.5\n64 40.5\n128 50.5\n"), &["UNKNOWN"]);
+    // With trouble in it nobody knows how it ended.
+    holds(&format!("{quiet}the cache is corrupt\nRun finished 3 round(s) in 143.02s\n"), &["UNKNOWN"]);
+}
+
+#[test]
 fn a_bar_at_its_start_says_that_no_step_was_made() {
     let failed = "Traceback (most recent call last):\n  File \"/w/run.py\", line 4, in main\n    train()\nValueError: row 7 is empty\n";
     holds(&format!("  0%|          | 0/441 [00:00<?, ?it/s]\n{failed}"), &["before any step (a bar stands at 0 of 441)"]);

@@ -2230,3 +2230,82 @@ fn what_stands_beside_a_known_text_and_causes_it() {
         ),
     ]);
 }
+
+/// The same library under its own name and under NCCL's is one version.
+#[test]
+fn a_library_that_two_programs_name() {
+    let line = "n1:927:927 [0] NCCL INFO RCCL version : 2.26.6-HEAD:f224e2c\n";
+    let vllm = "INFO 11-12 11:11:57 [pynccl.py:111] vLLM is using nccl==2.26.6\n";
+    let found = |log: &str| report(log).findings.iter().any(|f| f.rule == "version-mismatch");
+    assert!(!found(&format!("{vllm}{line}")));
+    let on = |host: &str, rank: u32, version: &str| format!("{host}:9{rank}:9{rank} [0] NCCL INFO NCCL version {version}+cuda12.4\n");
+    assert!(found(&format!("{}{}", on("n1", 0, "2.21.5"), on("n2", 1, "2.26.2"))));
+}
+
+/// NCCL lists fewer ports on one host than on another.
+#[test]
+fn ports_that_are_missing_on_one_host() {
+    let list = |host: &str, pid: u32, ports: std::ops::Range<u32>| {
+        let ports: Vec<String> = ports.enumerate().map(|(no, port)| format!("[{no}]mlx5_{port}:1/IB")).collect();
+        format!("{host}:{pid}:{pid} [0] NCCL INFO NET/IB : Using {} [RO]; OOB eth0:10.0.0.1<0>\n", ports.join(" "))
+    };
+    let found = |log: String| report(&log).findings.into_iter().find(|f| f.rule == "missing-nic").map(|f| f.summary);
+    let words = found(format!("{}{}{}", list("n1", 10, 0..8), list("n2", 20, 0..7), list("n2", 21, 0..7)));
+    // One host that has more than the others is of another kind.
+    assert_eq!(found(list("head", 9, 0..10) + &list("n1", 10, 0..8) + &list("n2", 20, 0..8)), None);
+    assert_eq!(words.as_deref(), Some("NCCL uses 7 of 8 RDMA ports on n2: mlx5_7:1 is not used there"));
+    // Ranks of one host may have been told to use different ones; other names are of another kind of host; and half of them are no accident.
+    assert_eq!(found(list("n1", 10, 0..8) + &list("n1", 11, 0..7)), None);
+    assert_eq!(found(list("n1", 10, 0..8) + &list("n2", 11, 3..10)), None);
+    assert_eq!(found(list("n1", 10, 0..8) + &list("n2", 11, 0..4)), None);
+}
+
+/// A loss that is NaN until learning begins, or in single steps, is not NaN any more.
+#[test]
+fn a_loss_that_is_finite_again() {
+    let lines = |from: u32, losses: &[&str]| -> String {
+        losses.iter().zip(from..).map(|(loss, step)| format!("step {step} | loss {loss} | 120 ms/step\n")).collect()
+    };
+    let told = |log: &str| -> Vec<String> {
+        let of_loss = |f: &nccl_top::rules::findings::Finding| f.rule == "loss-not-finite";
+        report(log).findings.iter().filter(|f| of_loss(f)).map(|f| format!("{} {}", f.severity.as_str(), f.summary)).collect()
+    };
+    let finite = ["0.74", "0.96", "0.63", "0.68", "0.39", "0.41"];
+    let early = lines(10, &["nan", "nan", "nan"]) + &lines(13, &finite);
+    assert_eq!(told(&early), ["info the loss was NaN or infinite in 3 lines from step 10 to 12, and is finite again"]);
+    let middle = lines(1, &finite) + &lines(10, &["nan", "nan"]) + &lines(13, &finite);
+    assert_eq!(told(&middle), ["warning the loss was NaN or infinite in 2 lines from step 10 to 11, and is finite again"]);
+    // Four steps are too few, and one that comes again is told.
+    assert_eq!(told(&(lines(10, &["nan"]) + &lines(13, &finite[..4]))), ["error the loss is NaN at step 10"]);
+    // A loss of exactly 0 behind it is no loss that has come back.
+    let lost = told(&(lines(1, &finite) + &lines(10, &["nan"]) + &lines(11, &["0.0"; 9])));
+    assert!(lost.iter().any(|words| words.starts_with("error the loss is NaN at step 10")), "{lost:?}");
+    // What came back once may come back again, if it does not last.
+    let again = |n: usize| told(&(early.clone() + &lines(20, &vec!["nan"; n])));
+    assert!(again(4).iter().all(|words| words.starts_with("info")), "{:?}", again(4));
+    assert!(again(12).iter().any(|words| words.starts_with("error the loss is NaN at step 29")), "{:?}", again(12));
+}
+
+/// After its workers torchrun waits for other agents: that it could not is no failure of the job.
+#[test]
+fn an_exit_barrier_that_failed() {
+    let log = "[W304 19:44:41.898456436 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=73, addr=localhost:46764, remote=localhost:29500): \
+               Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?\n\
+               E0304 19:44:41.006000 690616 torch/distributed/elastic/agent/server/api.py:965] Error waiting on exit barrier. Elapsed: 0.0042 seconds\n";
+    let report = report(log);
+    let root = &report.findings[report.root_cause.unwrap()];
+    assert_eq!((report.verdict, root.signature), (Verdict::Warn, Some("torchrun-exit-barrier")));
+}
+
+/// A table whose head is cut off is an excerpt, whose end may be cut off, too.
+#[test]
+fn an_excerpt_of_nccl_tests() {
+    let head = "#\n#                                                              out-of-place                       in-place\n\
+                #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n\
+                #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n";
+    let found = |log: &str| report(log).findings.iter().any(|f| f.rule == "nccl-tests-failed");
+    assert!(!found(head));
+    assert!(found(&format!(
+        "# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n{head}"
+    )));
+}

@@ -113,6 +113,23 @@ fn a_table_ends_where_another_one_begins() {
     assert_eq!(report.training().unwrap().step, Some(19));
 }
 
+/// spaCy names its columns by letters; DeepXDE has blanks in names, and a loss of several terms, whose sum it lowers.
+#[test]
+fn tables_with_names_of_several_words() {
+    let spacy = Columns::of_table("E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE ").unwrap();
+    let step = spacy.row("  1     400         12.50    230.75   71.20    0.71").unwrap();
+    assert_eq!((step.step, step.epoch, step.loss), (Some(400), Some(1.0), Some(243.25)));
+    assert_eq!(spacy.row("---  ------  ------------  --------  ------  ------"), None);
+    let deepxde = Columns::of_table("Step      Train loss                        Test loss                         Test metric").unwrap();
+    let step = deepxde.row("1000      [2.50e-01, 5.00e-01]              [1.00e-01, 1.00e-01]              []").unwrap();
+    assert_eq!((step.step, step.loss), (Some(1000), Some(0.75)));
+    assert_eq!(deepxde.row("Best model at step 1000:"), None);
+    // Two words with a gap between them, and a sentence with one, are no head.
+    for other in ["Step  Train loss", "At this step  the train loss is  high", "E  is  a letter"] {
+        assert_eq!(Columns::of_table(other), None, "{other:?}");
+    }
+}
+
 /// A launcher's lines stand above it, and a failure behind it is read as in any log.
 #[test]
 fn a_table_stands_in_a_log() {

@@ -114,9 +114,9 @@ const REASONS: &[Words] = &[
 pub fn of(text: &str) -> Option<Reason> {
     static ALL: LazyLock<RegexSet> =
         LazyLock::new(|| RegexSet::new(REASONS.iter().map(|reason| format!("(?i){}", reason.words))).expect("patterns"));
-    // Settings and counters that only name one: `timeout=600`, `(timeout: 30s)`, `handle_oom_kill: false`.
+    // Settings and counters that only name one: `timeout=600`, `--timeout 10`, `(timeout: 30s)`, `handle_oom_kill: false`, `0 times out of 12`.
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)\b[\w.-]*(?:time_?out|deadline|memory_limit|oom|unsupported|unhealthy|evict\w*|preempt\w*)[\w.]*(?:\(\w+\))?(?:(?: \w+){0,2} to be)?\s*(?:[=:|]|(?:is |was |are )?set to)\s*(?:[0-9]|none|false|true|inf)").expect("pattern")
+        Regex::new(r"(?i)\btimes out of [0-9]+|--[\w-]*timeout[= ][0-9]\w*|\b[\w.-]*(?:time_?out|deadline|memory_limit|oom|unsupported|unhealthy|evict\w*|preempt\w*)[\w.]*(?:\(\w+\))?(?:(?: \w+){0,2} to be)?\s*(?:[=:|]|(?:is |was |are )?set to)\s*(?:[0-9]|none|false|true|inf)").expect("pattern")
     });
     // An I/O error of a network's library is no file's.
     static OF_NETWORK: LazyLock<Regex> = LazyLock::new(|| {
@@ -179,6 +179,8 @@ mod tests {
             ("HIP error: out of memory", Some("said-gpu-memory")),
             ("std::bad_alloc", Some("said-host-memory")),
             ("options: timeout=600, oom_kill: false", None),
+            ("mpirun -host a,b --timeout 10 all_reduce_perf", None),
+            ("synchronized the GPU 0 times out of 12 frees", None),
             ("| exit_timeout     | 30", None),
             ("worker 3: still waiting for head-0 (600 s)", Some("said-timeout")),
             ("| Single Bit ECC Errors              | 0              |", None),

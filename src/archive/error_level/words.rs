@@ -60,9 +60,9 @@ pub fn is_trouble(text: &str) -> bool {
         )
         .expect("pattern")
     });
-    // Flags and counters of errors: `error_detection=True`, `0 errors`.
+    // Flags and counters of errors: `error_detection=True`, `0 errors`; shares: `5 out of 10`.
     static NONE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)\b(?:0|no) (?:errors?|failures?|failed|failing)\b|(?:error|timeout|fail)\w*[=:]\s?(?:0|none|false|true|[0-9])")
+        Regex::new(r"(?i)\b(?:0|no) (?:errors?|failures?|failed|failing)\b|(?:error|timeout|fail)\w*[=:]\s?(?:0|none|false|true|[0-9])|[0-9] (?:[a-z]*s )?\(?out of [0-9]")
             .expect("pattern")
     });
     WORDS.is_match(&NONE.replace_all(text, ""))

@@ -182,8 +182,11 @@ impl Tables {
             let kind = (table.odd_timing, table.unchecked);
             (table.ranks, table.collective.clone(), table.devices.clone(), kind)
         });
+        // What comes before the columns says how the test was called: without it somebody has cut the run out.
+        let is_cut_out = self.open.is_none();
         // Repeated in one run (-N): the same test once more.
         let table = self.starts(no, |_| false);
+        table.excerpt |= is_cut_out;
         if let Some((ranks, collective, devices, kind)) = before.filter(|_| table.ranks.is_none()) {
             table.collective = table.collective.take().or(collective);
             (table.ranks, table.devices) = (ranks, devices);

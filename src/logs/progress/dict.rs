@@ -46,7 +46,26 @@ fn event(text: &str) -> Option<What> {
     let counts = has(Is::Loss) && in_run() || has(Is::Step) && has(Is::StepTime) || is_last();
     let mut step = Step { dialect, ..Step::default() };
     found.fill(&mut step);
+    if step.throughput.is_none()
+        && let Some((rate, unit)) = rate_of_family(inner, quote)
+    {
+        (step.throughput, step.throughput_unit) = (Some(rate), Some(unit));
+    }
     counts.then_some(What::Step(step))
+}
+
+/// Rates whose names mean something else elsewhere: LLaMA-Factory's `throughput` is tokens a second, TRL's `eps` episodes a second.
+fn rate_of_family(inner: &str, quote: char) -> Option<(f64, &'static str)> {
+    let (mut throughput, mut eps, mut of_trl, mut of_llama) = (None, None, false, 0);
+    pairs(inner, quote, |key, value| match key {
+        "throughput" => throughput = value.parse().ok(),
+        "eps" => eps = value.parse().ok(),
+        "learning_rate" | "epoch" => of_llama += 1,
+        _ => of_trl |= key.starts_with("objective/"),
+    });
+    let positive = |rate: &f64| rate.is_finite() && *rate > 0.0;
+    let tokens = throughput.filter(|_| of_llama == 2).filter(positive).map(|rate| (rate, "tokens/s"));
+    tokens.or_else(|| eps.filter(|_| of_trl).filter(positive).map(|rate| (rate, "samples/s")))
 }
 
 const MAX_PAIRS: usize = 200;

@@ -4,7 +4,7 @@ use super::{Bringup, Path, Proof, Said, variables};
 use crate::base::severity::Confidence;
 use crate::base::time::{Stamp, span};
 use crate::base::units::counted;
-use crate::base::words::rank_words;
+use crate::base::words::{all_words, rank_words};
 use crate::logs::{Ofi, PathKind, PluginState, What};
 use crate::model::Model;
 use crate::model::alarms::Alarm;
@@ -558,8 +558,16 @@ impl Facts<'_> {
         for (subject, what, values) in
             [("nccl", "versions of NCCL", &b.nccl_versions), ("driver", "CUDA versions of the driver", &b.drivers)]
         {
-            let said = whole(&values.said);
+            let mut said = whole(&values.said);
+            // A program that calls RCCL by NCCL's name means the same library.
+            let is_named_twice = |s: &Said<String>| values.said.iter().any(|o| o.value.strip_prefix("RCCL ") == Some(s.value.as_str()));
+            said.retain(|s| !is_named_twice(s));
             if said.len() < 2 {
+                continue;
+            }
+            // One rank alone differs from nobody: a program names the version it was built with, too.
+            let ranks: BTreeSet<Vec<u32>> = said.iter().map(|s| self.ranks(s)).collect();
+            if ranks.len() == 1 && ranks.iter().all(|ranks| ranks.len() == 1) {
                 continue;
             }
             let words: Vec<String> = said.iter().take(4).map(|s| format!("{} on {}", s.value, self.who_words(s))).collect();
@@ -577,6 +585,56 @@ impl Facts<'_> {
             out.push(told);
         }
         out
+    }
+
+    /// NCCL found fewer RDMA ports on a host than on another one that has the same names: a port that was down, or a card that is gone.
+    pub fn fewer_ports(&self) -> Vec<Trouble> {
+        /// A host with less has ports for other work, too.
+        const LEAST: usize = 4;
+        const MOST_MISSING: usize = 2;
+        // Where somebody has chosen them, it is no accident.
+        if self.bringup.env.contains_key("NCCL_IB_HCA") {
+            return Vec::new();
+        }
+        let said = &self.bringup.ports.said;
+        let names = |s: &Said<String>| -> BTreeSet<String> { s.value.split(", ").map(str::to_owned).collect() };
+        let hosts = |s: &Said<String>| -> BTreeSet<u64> { s.who.iter().filter_map(|w| w.host).collect() };
+        let Some(most) = said.iter().max_by_key(|s| names(s).len()).filter(|s| names(s).len() >= LEAST) else { return Vec::new() };
+        let all = names(most);
+        let fewer = said.iter().filter(|s| {
+            let own = names(s);
+            let missing = all.len() - own.len();
+            // Ranks of one host that use different ones were told to.
+            let apart = hosts(s).is_disjoint(&hosts(most)) && !hosts(s).is_empty() && !hosts(most).is_empty();
+            // One host that has more than several others is another kind of host.
+            let is_odd = hosts(most).len() > hosts(s).len() || said.len() == 2 && hosts(most).len() == 1 && hosts(s).len() == 1;
+            apart && is_odd && (1..=MOST_MISSING).contains(&missing) && own.is_subset(&all)
+        });
+        let told = |s: &Said<String>| {
+            let own = names(s);
+            let missing: Vec<String> = all.difference(&own).cloned().collect();
+            let on = self.host_words(s).unwrap_or_else(|| self.who_words(s));
+            let lacks = format!("{} {}", all_words(&missing), if missing.len() == 1 { "is" } else { "are" });
+            let mut told = trouble(
+                "ports",
+                format!("NCCL uses {} of {} RDMA ports on {on}: {lacks} not used there", own.len(), all.len()),
+                "on that host: `rdma link`, `ibstat` and `dmesg -T | grep mlx5` for the port that is missing; a link that comes and goes is a cable, a transceiver or the port of the switch. Until then NCCL_IB_HCA with the same list on all hosts",
+            );
+            told.confidence = Confidence::Likely;
+            told.why = "NCCL takes the ports that are active when it starts; with other ports on the other host rails do not match, and the job is slower or cannot connect".into();
+            told.proofs = vec![s.proof.clone(), most.proof.clone()];
+            told.ranks = self.ranks(s);
+            told
+        };
+        fewer.map(told).collect()
+    }
+
+    /// The hosts of those who said it, by name.
+    fn host_words(&self, said: &Said<String>) -> Option<String> {
+        let hosts: BTreeSet<u64> = said.who.iter().filter_map(|w| w.host).collect();
+        let record = self.model.record_of(&self.job.id);
+        let names: Vec<String> = record.hosts.iter().filter(|name| hosts.contains(&super::host_id(name))).cloned().collect();
+        (!names.is_empty() && names.len() == hosts.len()).then(|| all_words(&names))
     }
 
     /// A communicator that ranks began to create and did not complete, when nothing more comes.

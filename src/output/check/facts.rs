@@ -62,7 +62,7 @@ pub fn json(report: &Report) -> Value {
         "training": report.training().map(crate::output::snapshot::training),
         "last_step": report.again.last_step.as_ref().map(super::line),
         "outcome": report.again.came_out.iter().map(came_out).collect::<Vec<_>>(),
-        "said_last": report.again.at_end.iter().map(super::line).collect::<Vec<_>>(),
+        "said_last": report.again.at_end.iter().map(|last| super::line(&last.said)).collect::<Vec<_>>(),
         "warned": report.again.warned.0.iter().map(warned).collect::<Vec<_>>(),
         "tables": report.again.tables.iter().map(super::line).collect::<Vec<_>>(),
         "software": software(report, &bringup),

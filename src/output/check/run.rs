@@ -3,6 +3,7 @@
 
 use super::facts;
 use crate::archive::Report;
+use crate::archive::at_end::SaidLast;
 use crate::base::clean::clean;
 use crate::base::time::{Stamp, Zone, span};
 use crate::base::units::{counted, group};
@@ -70,7 +71,8 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
     let as_said = |(text, n): &(String, u64)| {
         if text.contains("{}") { text.replace("{}", &counted(*n, "process")) } else { format!("the last: {text}") }
     };
-    last_rows().for_each(|row| add(row, record.last.get(row).map(as_said)));
+    let of_many = |(text, n): &(String, u64)| format!("{} told of, the last: {text}", counted(*n, "request"));
+    last_rows().for_each(|row| add(row, record.last.get(row).map(|said| if row == "requests" { of_many(said) } else { as_said(said) })));
     add("checkpoint", last(&record.saved));
     // What was measured in the end is told already.
     let is_result =
@@ -85,8 +87,9 @@ pub fn rows(report: &Report, zone: Zone, times: &str) -> Vec<Row> {
         add("table", Some(format!("{}  {}", table.place(), table.text)));
     }
     add("warned", Some(warned_words(report)));
-    for said in report.again.at_end.iter().filter(|said| !is_result(&said.text) && !is_told(said)) {
-        add("said last", Some(format!("{}  {}", said.place(), said.text)));
+    for SaidLast { said, more_below } in report.again.at_end.iter().filter(|last| !is_result(&last.said.text) && !is_told(&last.said)) {
+        let row = if *more_below { "near end" } else { "said last" };
+        add(row, Some(format!("{}  {}", said.place(), said.text)));
     }
     let tables = facts["nccl_tests"].as_array().map_or(&[][..], Vec::as_slice);
     // What the test lists is the same for all of its tables.
@@ -247,7 +250,7 @@ fn ends_with_steps(report: &Report) -> bool {
     if report.model().files.len() > crate::archive::at_end::MOST_LOGS {
         return false;
     }
-    report.again.at_end.iter().all(|said| said.path != step.path || said.line <= step.line)
+    report.again.at_end.iter().all(|SaidLast { said, .. }| said.path != step.path || said.line <= step.line)
 }
 
 /// `ends`: nothing is wrong, so where its steps stop the log does.
@@ -327,7 +330,8 @@ fn no_step_words(report: &Report) -> Option<String> {
 fn server_words(report: &Report) -> Option<&'static str> {
     let files = || report.model().files.values();
     // That it answers says the row that has its throughput.
-    let answers = report.record().last.contains_key("serving");
+    let last = &report.record().last;
+    let answers = last.contains_key("serving") || last.get("requests").is_some_and(|(text, _)| text.contains("\" 200"));
     match (files().any(serves), files().any(|file| file.progress.server_ended)) {
         (true, _) => (!answers).then_some("up; no request is told of"),
         (false, true) => Some("it was up, and was shut down"),
