@@ -338,11 +338,11 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[103, 100, 0], [92, 85, 0], [96, 93, 5], [75, 66, 1], [62, 54, 1], [71, 59, 2]];
+    let rows = [[109, 104, 0], [98, 89, 0], [102, 97, 5], [80, 68, 1], [64, 55, 1], [77, 63, 2]];
     let mut seen = Vec::new();
     for (i, without) in WITHOUT.iter().enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 103);
+        assert_eq!(score.faults, 109);
         seen.push([score.found, score.culprit_right, score.false_findings]);
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();
