@@ -50,16 +50,18 @@ pub fn judge_line(model: &Model, seen: &TextSeen, ledger: &mut Ledger) {
         ledger.saw(seen.at, found, life, seen.times);
     }
     let mut found = Vec::new();
-    let is_over = rules::loss_not_finite::taken_back(&TextContext { model, seen, ledger }).map(|f| f.no);
+    let mut over = None;
     for rule in RULES {
         let Some(check) = rule.on_text else { continue };
-        check(&TextContext { model, seen, ledger }, &mut found);
+        let ctx = TextContext { model, seen, ledger };
+        over = over.or_else(|| Some(rule.takes_back?(&ctx)?.no));
+        check(&ctx, &mut found);
         for f in found.drain(..) {
             ledger.saw(seen.at, f, rule.life, seen.times);
         }
     }
-    if let Some(no) = is_over {
-        ledger.clear_where(seen.at, "the loss is finite again", |f| f.no == no);
+    if let Some(no) = over {
+        ledger.clear_where(seen.at, "the log shows that it is over", |f| f.no == no);
     }
 }
 

@@ -50,6 +50,8 @@ impl<'a> Witnesses<'a> {
 
     /// Names the ranks that printed the same as a finding rests on, and notes what else is known of them.
     pub fn tell(&self, f: &mut Finding, notes: &mut Vec<String>) {
+        /// Lines: a process may print what it raises twice.
+        const MANY: u64 = 3;
         self.gather(f);
         if !is_error_of_program(f) {
             return;
@@ -63,12 +65,10 @@ impl<'a> Witnesses<'a> {
         }
         let mut ranks: BTreeSet<u32> = f.ranks.iter().copied().chain(said.ranks.iter().copied()).collect();
         let first = self.first.filter(|first| first.exit_code.is_some_and(|code| code > 0));
-        // Lines without a rank may be those of the one that the launcher saw end.
-        /// A process may print what it raises twice.
-        const MANY: u64 = 3;
         // Of many that printed it, a launcher that names one alone says only who was first.
         let names_one = || self.model.record_of(&self.job.id).launch.launcher == Some("mpirun") && self.like_first.len() <= 1;
         let is_its = said.nameless > 0 && (said.nameless < MANY || !names_one());
+        // Lines without a rank may be those of the one that the launcher saw end.
         if let Some(rank) = first.and_then(|first| first.rank).filter(|_| is_its && said.is_all && !chain(f).is_of_the_start) {
             ranks.insert(rank);
             // Printed more than once, it is of all that ended alike.

@@ -24,6 +24,7 @@ pub const RULE: Rule = Rule {
     implies: Implies::Nothing,
     chain: Chain { says_why: true, is_of_numbers: true, ..Chain::PLAIN },
     on_text: Some(check),
+    takes_back: Some(taken_back),
     limits: &[&LEAST_ZEROS, &LEAST_NORMS],
     ..Rule::PLAIN
 };
@@ -141,9 +142,10 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
 }
 
 /// The open finding that a log's loss is not finite, where that loss has been finite for some steps again.
-pub fn taken_back<'a>(ctx: &TextContext<'a>) -> Option<&'a Finding> {
+fn taken_back<'a>(ctx: &TextContext<'a>) -> Option<&'a Finding> {
+    let What::Step(_) = ctx.seen.event.what else { return None };
     let progress = ctx.model.files.get(&ctx.seen.file).map(|f| &f.progress)?;
-    if !matches!(ctx.seen.event.what, What::Step(_)) || progress.was_bad.is_none() || progress.finite_again < RECOVERED {
+    if progress.was_bad.is_none() || progress.finite_again < RECOVERED {
         return None;
     }
     let path = ctx.model.path_of(ctx.seen.file);

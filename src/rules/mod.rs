@@ -45,7 +45,7 @@ pub mod job_cancelled;
 pub mod last_words;
 mod launch_failed;
 mod left_out;
-pub mod loss_not_finite;
+mod loss_not_finite;
 mod loss_spike;
 mod memory_growth;
 mod missing_nic;
@@ -137,6 +137,8 @@ pub struct Rule {
     pub limits: &'static [&'static Limit],
     /// Runs on each event of each log line, as it is applied.
     pub on_text: Option<fn(&TextContext, &mut Vec<Finding>)>,
+    /// The open finding of the rule that a line of text shows to be over.
+    pub takes_back: Option<for<'a> fn(&TextContext<'a>) -> Option<&'a Finding>>,
     /// Runs once a second.
     pub on_tick: Option<fn(&TickContext, &mut Vec<Finding>)>,
     /// Runs on what logs, dumps and reports show of a job, whenever that has changed, and when there is no more input.
@@ -231,6 +233,7 @@ impl Rule {
         stacks: Stacks::OfNobody,
         limits: &[],
         on_text: None,
+        takes_back: None,
         on_tick: None,
         on_facts: None,
     };

@@ -46,7 +46,9 @@ fn event(text: &str) -> Option<What> {
     let counts = has(Is::Loss) && in_run() || has(Is::Step) && has(Is::StepTime) || is_last();
     let mut step = Step { dialect, ..Step::default() };
     found.fill(&mut step);
+    // Few dictionaries have one, and each would be read twice for it.
     if step.throughput.is_none()
+        && ["throughput", "eps"].iter().any(|name| memchr::memmem::find(inner.as_bytes(), name.as_bytes()).is_some())
         && let Some((rate, unit)) = rate_of_family(inner, quote)
     {
         (step.throughput, step.throughput_unit) = (Some(rate), Some(unit));
