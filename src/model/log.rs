@@ -281,6 +281,12 @@ impl Logbook {
         self.rings[ring_of(Class::Alarm)].lines.iter().rev().map(|(_, line)| line)
     }
 
+    /// The kept line of a file that is WARN or worse and has this number in it, with its own.
+    pub fn alarm_of(&self, file: u32, no: u64) -> Option<(u64, &Kept)> {
+        let mut newest = self.rings[ring_of(Class::Alarm)].lines.iter().rev();
+        newest.find(|(_, line)| line.file == file && line.no == Some(no)).map(|(number, line)| (*number, line))
+    }
+
     /// How many lines so far were WARN or worse, kept or not.
     pub fn alarms(&self) -> u64 {
         self.alarms

@@ -48,6 +48,11 @@ impl<'a> Open<'a> {
     }
 }
 
+/// It tells of the rank's work. How NCCL came up is no news where something failed.
+pub fn says_more(line: &Kept) -> bool {
+    !line.text.contains(" NCCL INFO ")
+}
+
 /// The newest rows, up to `height` of them: where the log is followed, lines of one source that differ in their numbers alone are one.
 /// A source is a rank's part of a file: what two of them print is not of one job, or not of one process. Where sources print by turns,
 /// each has its own row.
@@ -86,6 +91,15 @@ pub fn folded<'a>(log: &LogUi, session: &'a Session, height: usize) -> Vec<Row<'
     rows.sort_by_key(|row| row.number);
     rows.drain(..rows.len().saturating_sub(height));
     rows
+}
+
+/// Puts a line above all rows, in the place of the first of them, where it is older than they are.
+pub fn pin<'a>(rows: &mut [Row<'a>], (number, line): (u64, &'a Kept)) {
+    if let [first, _, ..] = rows
+        && number < first.number
+    {
+        *first = Row::new((number, line), Cow::Borrowed(&*line.text));
+    }
 }
 
 /// The lines that fill `height` rows: around the selected one, else the newest.

@@ -180,11 +180,10 @@ impl<'a> Ctx<'a> {
         self.session.named(job).filter(|finding| finding.rule == crate::rules::straggler::RULE.id && !finding.ranks.is_empty())
     }
 
-    /// What a GPU is in each step, while the verdict names one of its job that is late in all of them.
+    /// What a GPU is in each step, while the verdict on its job names one that is late in all of them.
     fn in_step(&self, gpu: u32) -> Option<InStep> {
-        let (main, _) = self.main_job()?;
-        self.straggler(main)?;
-        let (job, pid) = self.session.model.owner_of_gpu(gpu).filter(|(job, _)| job.id == main)?;
+        let (job, pid) = self.session.model.owner_of_gpu(gpu)?;
+        self.straggler(&job.id)?;
         job.rank_of(pid)?;
         Some(if self.culprits().gpu(gpu).is_some() { InStep::Late } else { InStep::Waits })
     }

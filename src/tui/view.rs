@@ -620,7 +620,9 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
         offer(Action::FilterRank, "rank");
         offer(Action::FilterSeverity, "severity");
         offer(Action::Open, word(Action::Open));
-        offer(Action::Pause, word(Action::Pause));
+        if let Some((action, word)) = of_time(&ui.mode).first() {
+            offer(*action, word);
+        }
     } else {
         if command(session, ui).is_some() {
             offer(Action::Copy, word(Action::Copy));
@@ -635,13 +637,10 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
         if trouble && ui.zoom.is_none() || ui.zoom.is_some() && ui.target() == pane_index("findings") {
             offer(Action::Evidence, word(Action::Evidence));
         }
-        offer(Action::Filter, word(Action::Filter));
-        offer(Action::Pause, word(Action::Pause));
-        offer(Action::Earlier, word(Action::Earlier));
-        if matches!(ui.mode, Mode::Replay { .. }) {
-            offer(Action::Later, "forward");
-            offer(Action::Faster, "faster");
+        for (action, word) in of_time(&ui.mode) {
+            offer(*action, word);
         }
+        offer(Action::Filter, word(Action::Filter));
         if ui.zoom.is_none() || ui.target() != pane_index("training") {
             offer(Action::Open, word(Action::Open));
         }
@@ -659,15 +658,27 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
     out
 }
 
+/// What the footer offers of time: only what leads anywhere from here. What goes on or stands still comes first.
+fn of_time(mode: &Mode) -> &'static [(Action, &'static str)] {
+    match mode {
+        Mode::Live => &[(Action::Pause, "pause"), (Action::Earlier, "back")],
+        Mode::Paused { .. } => &[(Action::Pause, "resume"), (Action::Earlier, "back"), (Action::Later, "forward"), (Action::ToEnd, "now")],
+        Mode::Replay { ended: Some(_), .. } => &[(Action::ToStart, "from the start"), (Action::Earlier, "back")],
+        Mode::Replay { playing: true, .. } => {
+            &[(Action::Pause, "pause"), (Action::Earlier, "back"), (Action::Later, "forward"), (Action::Faster, "faster")]
+        }
+        Mode::Replay { .. } => {
+            &[(Action::Pause, "play"), (Action::Earlier, "back"), (Action::Later, "forward"), (Action::Faster, "faster")]
+        }
+    }
+}
+
 /// The offers that fit, each with its first column.
 fn footer_places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(u16, String, &'static str, Action)> {
     let width = usize::from(ui.size.0);
     let mut offers = offers(session, ui, theme);
     // Beside a message stand those that there is room for.
     let told = ui.notice.as_ref().map_or(0, |notice| clean(notice).width() + 3);
-    if told > 0 {
-        offers.retain(|(_, _, action)| matches!(action, Action::Help | Action::Quit | Action::Open | Action::Pane(1)));
-    }
     let width = width.saturating_sub(told);
     let wide = |o: &[(String, &'static str, Action)]| o.iter().map(|(k, w, _)| k.width() + w.width() + 3).sum::<usize>();
     while wide(&offers) > width && offers.len() > 2 {

@@ -6,6 +6,7 @@ use crate::model::comm::Comm;
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::tui::choices::Opened;
+use crate::tui::log_view;
 use crate::tui::panes::{Ctx, nccl, processes};
 
 pub const KIND: Kind = Kind { id: "process", write };
@@ -92,12 +93,15 @@ fn stack(ctx: &Ctx, pid: u32, page: &mut Page) {
     }
 }
 
-/// The newest lines of the rank.
+/// The newest lines of the rank. How NCCL came up is told elsewhere, and stands there where the rank has said nothing else.
 fn log(ctx: &Ctx, job: &Job, rank: u32, page: &mut Page) {
     let model = &ctx.session.model;
     let of_job = |file: u32| model.files.get(&file).is_some_and(|f| f.job == job.id);
-    let lines = model.logbook.numbered().rev().filter(|(_, line)| line.rank == Some(rank) && of_job(line.file));
-    let mut lines: Vec<_> = lines.take(LINES).collect();
+    let newest = || model.logbook.numbered().rev().filter(|(_, line)| line.rank == Some(rank) && of_job(line.file));
+    let mut lines: Vec<_> = newest().filter(|(_, line)| log_view::says_more(line)).take(LINES).collect();
+    if lines.is_empty() {
+        lines = newest().take(LINES).collect();
+    }
     if lines.is_empty() {
         return;
     }

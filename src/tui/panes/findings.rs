@@ -12,6 +12,7 @@ use crate::tui::choices::{Opened, Ui};
 use crate::tui::details::Subject;
 use crate::tui::filter::Filter;
 use crate::tui::layout::{self, Want};
+use crate::tui::log_view::says_more;
 use crate::tui::theme::severity_mark;
 use crate::tui::widgets::put::Put;
 use crate::tui::widgets::{first_shown, labelled};
@@ -19,6 +20,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
 pub const PANE: Pane = Pane {
     id: "findings",
@@ -51,9 +53,10 @@ fn listed<'a>(session: &'a Session, ui: &Ui) -> Vec<&'a Finding> {
     let filter = ui.filter_of(crate::tui::view::pane_index(PANE.id));
     let mut findings = all(session);
     findings.retain(|f| filter.is_empty() || passes(filter, f));
-    // What needs no attention any more stands below what does.
+    // What needs no attention any more stands below what does, and a note of the chosen job below an error of another.
+    let is_note = |f: &Finding| f.severity == Severity::Info;
     let is_of_another = |f: &Finding| ui.job.as_ref().zip(f.job.as_ref()).is_some_and(|(shown, of)| shown != of);
-    findings.sort_by_key(|f| (f.cleared_at.is_some(), ui.is_quiet(f), is_of_another(f)));
+    findings.sort_by_key(|f| (f.cleared_at.is_some(), ui.is_quiet(f), is_note(f), is_of_another(f)));
     findings
 }
 
@@ -121,6 +124,10 @@ fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     Some(Want { width: 36, least: 1, comfort, all: rows, priority: 2, late: false, grows: false })
 }
 
+/// Where a text goes on below a long name, and cells of it that its first row has at least.
+const INDENT: usize = 12;
+const LEAST_WORDS: usize = 12;
+
 /// A finding in as many rows as it needs, if not more than `most`.
 fn entry(ctx: &Ctx, f: &Finding, width: usize, most: usize) -> Vec<Line<'static>> {
     let whole = row(ctx, f);
@@ -129,16 +136,18 @@ fn entry(ctx: &Ctx, f: &Finding, width: usize, most: usize) -> Vec<Line<'static>
     }
     let Some(words) = whole.spans.last().cloned() else { return vec![whole] };
     let head = whole.width() - words.width();
-    if head * 2 > width {
+    // Behind a long name little room is left: what goes on does so below the name.
+    let is_long = head * 2 > width;
+    let indent = if is_long { head.min(INDENT) } else { head };
+    let first = crate::base::words::wrap(&words.content, width.saturating_sub(head)).into_iter().next().unwrap_or_default();
+    let rest = clean(&words.content).get(first.len()..).unwrap_or_default().trim_start().to_owned();
+    if is_long && first.width() < LEAST_WORDS || rest.is_empty() {
         return vec![whole];
     }
-    let parts = crate::tui::view::wrap_to(&words.content, width.saturating_sub(head), most);
-    let line = |(i, part): (usize, String)| {
-        let mut spans = if i == 0 { whole.spans[..whole.spans.len() - 1].to_vec() } else { vec![Span::raw(" ".repeat(head))] };
-        spans.push(Span::styled(part, words.style));
-        Line::from(spans)
-    };
-    parts.into_iter().enumerate().map(line).collect()
+    let mut lines = vec![Line::from([&whole.spans[..whole.spans.len() - 1], &[Span::styled(first, words.style)]].concat())];
+    let parts = crate::tui::view::wrap_to(&rest, width.saturating_sub(indent), most - 1);
+    lines.extend(parts.into_iter().map(|part| Line::from(vec![Span::raw(" ".repeat(indent)), Span::styled(part, words.style)])));
+    lines
 }
 
 /// The rows that are shown: number of the finding, and the line. Where all fit, the room that is left is for long texts.
@@ -148,8 +157,9 @@ fn shown(ctx: &Ctx, findings: &[&Finding], selected: Option<usize>, area: Rect) 
     // What is only good to know leaves its row to the words of what is wrong, but for the first of it.
     let is_open = |f: &&Finding| f.severity > Severity::Info && f.cleared_at.is_none();
     let calm = findings.iter().filter(|f| !is_open(f)).count();
-    let gives_way = selected.is_none() && first == 0 && findings.len() <= height;
-    let keeps = if gives_way { findings.len() - calm + calm.min(1) } else { findings.len() };
+    let least = findings.len() - calm + calm.min(1);
+    let gives_way = selected.is_none_or(|i| i < least) && first == 0 && findings.len() <= height;
+    let keeps = if gives_way { least } else { findings.len() };
     let mut spare = height.saturating_sub(keeps);
     let mut rows = Vec::new();
     for (i, f) in findings.iter().enumerate().skip(first).take(height) {
@@ -299,9 +309,7 @@ fn of_culprit(ctx: &Ctx, f: &Finding) -> Vec<Said> {
     }
     let of_job = |file: u32| model.files.get(&file).is_some_and(|file| file.job == job.id);
     let newest = model.logbook.numbered().rev().take(LOOKED_AT).map(|(_, line)| line);
-    // How NCCL came up is no news where something failed.
-    let says_more = |text: &str| !text.contains(" NCCL INFO ");
-    let own = newest.filter(|line| line.rank == Some(rank) && of_job(line.file) && says_more(&line.text));
+    let own = newest.filter(|line| line.rank == Some(rank) && of_job(line.file) && says_more(line));
     let mut lines: Vec<_> = own.take(LINES).collect();
     lines.reverse();
     let words = lines.into_iter().map(|line| format!("{} {}", line.came(ctx.ui.zone), clean(&line.text)));

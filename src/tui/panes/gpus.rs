@@ -116,6 +116,11 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
     if !gpu.is_fresh(ctx.session.model.now) && gpu.sampled_at.is_some() {
         return Some(("stale".into(), Some(theme.look)));
     }
+    // What still has memory on it is of others, or not given back yet.
+    let has_ended = |pid: &u32| ctx.session.model.processes.get(pid).is_some_and(|process| !process.is_alive());
+    if gpu.activity == Activity::Idle && gpu.processes.is_empty() && gpu.pid.as_ref().is_some_and(has_ended) {
+        return Some(("ended".to_owned(), Some(theme.dim)));
+    }
     let word = word(gpu)?;
     // From one sample to the next it computes, communicates and idles: what it is in the whole of a step says more.
     let is_in_steps = matches!(gpu.activity, Activity::Working | Activity::Idle | Activity::Waiting);

@@ -2,6 +2,7 @@
 
 use super::{Ctx, Pane, no_first, no_rows, no_sorts};
 use crate::base::clean::clean;
+use crate::base::severity::Severity;
 use crate::base::words::wrap;
 use crate::logs::prefilter::Class;
 use crate::logs::prefix::{Level, level};
@@ -31,7 +32,7 @@ const WITH_BAR: u16 = 60;
 fn row_at(ctx: &Ctx, area: Rect, y: u16) -> Option<usize> {
     let (_, list, _) = parts(ctx, area);
     let row = usize::from(y.checked_sub(list.y)?);
-    rows(ctx, list).1.get(row).map(|row| row.number as usize)
+    rows(ctx, list, proof(ctx)).1.get(row).map(|row| row.number as usize)
 }
 
 /// The selected line; while the log is followed, the newest.
@@ -101,16 +102,34 @@ fn parts(ctx: &Ctx, area: Rect) -> (Vec<String>, Rect, Rect) {
 }
 
 /// What stands in the list. Alone, while something is searched and around a selected line, each line has its row.
-fn rows<'a>(ctx: &Ctx<'a>, list: Rect) -> (Columns, Vec<Row<'a>>) {
+fn rows<'a>(ctx: &Ctx<'a>, list: Rect, proof: Option<Proof<'a>>) -> (Columns, Vec<Row<'a>>) {
     let (log, height) = (&ctx.ui.log, usize::from(list.height));
     if !ctx.zoomed && log.at.is_none() && log.search.is_none() && !log.wraps && log.shift == 0 {
-        let rows = log_view::folded(log, ctx.session, height);
+        let mut rows = log_view::folded(log, ctx.session, height);
+        if let Some((_, number, line)) = proof.filter(|(_, _, line)| log_view::shown(log, &ctx.session.model, line)) {
+            log_view::pin(&mut rows, (number, line));
+        }
         return (Columns::of(ctx, list, rows.iter().map(|row| row.line)), rows);
     }
     let lines = log_view::visible(log, ctx.session, height);
     let columns = Columns::of(ctx, list, lines.iter().map(|(_, line)| *line));
     let rows = log_view::rows(log, ctx.session, height, columns.room(list));
     (columns, rows)
+}
+
+/// The line that the verdict on the job rests on, with its number, and how bad it is.
+type Proof<'a> = (Severity, u64, &'a Kept);
+
+fn proof<'a>(ctx: &Ctx<'a>) -> Option<Proof<'a>> {
+    let model = &ctx.session.model;
+    let finding = ctx.session.named(ctx.main_job()?.0).filter(|f| f.severity > Severity::Info && f.cleared_at.is_none())?;
+    finding.evidence.iter().find_map(|proof| {
+        let (path, no) = (proof.path.as_deref()?, proof.line?);
+        // Of files that had one name by turns the newest.
+        let file = model.files.iter().rev().find(|(_, file)| file.info.path == path).map(|(id, _)| *id)?;
+        let (number, line) = model.logbook.alarm_of(file, no)?;
+        Some((finding.severity, number, line))
+    })
 }
 
 /// What a line means, before any search.
@@ -210,7 +229,8 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     for (text, y) in bad.iter().zip(area.y..) {
         buf.put(area.x, y, text, usize::from(area.width), theme.look);
     }
-    let (columns, rows) = rows(ctx, list);
+    let proof = proof(ctx);
+    let (columns, rows) = rows(ctx, list, proof);
     let room = columns.room(list);
     if rows.is_empty() {
         let book = &ctx.session.model.logbook;
@@ -232,11 +252,16 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
         } else {
             buf.put(columns.text, y, cut(&row.text, room), room, style(ctx, row.line));
         }
+        if let Some((bad, ..)) = proof.filter(|(_, number, _)| *number == row.number) {
+            super::mark_culprit(ctx, Rect { y, height: 1, ..list }, Some(bad), buf);
+        }
         if log.at == Some(row.number) && ctx.focused {
             super::mark_selected(ctx, Rect { y, height: 1, ..list }, buf);
         }
-        if let Some(search) = &log.search {
-            mark(buf, (columns.text, y), room, &row.text, &search.places(&row.text), theme.found);
+        // What lines are filtered by is of no use in what folds several of them.
+        let wanted = log.search.iter().chain((!log.filter.text.is_empty() && row.run.is_none()).then_some(&log.filter));
+        for wanted in wanted {
+            mark(buf, (columns.text, y), room, &row.text, &wanted.places(&row.text), theme.found);
         }
     }
     scroll_bar(ctx, bar, buf);

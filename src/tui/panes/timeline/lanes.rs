@@ -111,6 +111,8 @@ pub(super) struct Lane {
     pub(super) count: usize,
     /// It is what the finding that decides the state is about.
     pub(super) culprit: Option<Severity>,
+    /// A port that is blamed is nearest to it.
+    pub(super) is_near: bool,
     /// Up to now.
     pub(super) cells: Vec<Cell>,
 }
@@ -235,6 +237,7 @@ pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
             gpu: Some(gpu.index),
             count: 1,
             culprit: ctx.culprits().gpu(gpu.index),
+            is_near: ctx.culprits().is_near(gpu.index),
             cells: deeds
                 .into_iter()
                 .zip(busy)
@@ -366,10 +369,10 @@ pub(super) fn fold(mut lanes: Vec<Lane>, rows: usize) -> Vec<Lane> {
     }
     let most = usual(&lanes);
     let differs = |lane: &Lane| lane.cells.iter().zip(&most).filter(|(own, most)| own.0 != most.0).count();
-    let mut order: Vec<(bool, usize, usize)> =
-        lanes.iter().enumerate().map(|(i, lane)| (lane.culprit.is_some(), differs(lane), usize::MAX - i)).collect();
-    order.sort_unstable_by(|a, b| b.cmp(a));
-    let mut kept: Vec<usize> = order.iter().take(rows - 1).map(|(_, _, i)| usize::MAX - i).collect();
+    let rank = |lane: &Lane| (lane.culprit.is_some(), lane.is_near, differs(lane));
+    let mut order: Vec<usize> = (0..lanes.len()).collect();
+    order.sort_by_cached_key(|i| std::cmp::Reverse(rank(&lanes[*i])));
+    let mut kept: Vec<usize> = order.into_iter().take(rows - 1).collect();
     kept.sort_unstable();
     let mut rest = Vec::new();
     let mut shown = Vec::new();
@@ -377,7 +380,7 @@ pub(super) fn fold(mut lanes: Vec<Lane>, rows: usize) -> Vec<Lane> {
         if kept.binary_search(&i).is_ok() { shown.push(lane) } else { rest.push(lane) }
     }
     let culprit = rest.iter().filter_map(|lane| lane.culprit).max();
-    shown.push(Lane { rank: None, gpu: None, count: rest.len(), culprit, cells: usual(&rest) });
+    shown.push(Lane { rank: None, gpu: None, count: rest.len(), culprit, is_near: false, cells: usual(&rest) });
     shown
 }
 
@@ -399,7 +402,11 @@ fn usual(lanes: &[Lane]) -> Vec<Cell> {
 
 /// `► rank 3  GPU 3`
 fn label(lane: &Lane, wide: bool, digits: (usize, usize)) -> String {
-    let mark = if lane.culprit.is_some() { '►' } else { ' ' };
+    let mark = match lane.culprit {
+        Some(_) => '►',
+        None if lane.is_near => '›',
+        None => ' ',
+    };
     let gpu = lane.gpu.map_or(String::new(), |gpu| format!("GPU {gpu:>0$}", digits.1));
     match lane.rank {
         _ if lane.gpu.is_none() => format!("{mark} {}", counted(lane.count, "other")),
