@@ -154,6 +154,7 @@ struct Lines<'a> {
     gleaned: Gleaned,
     /// Lines that may still be looked at for a sentence that goes on in the next ones.
     tries: u32,
+    record_tries: u32,
     /// The last bytes of the file so far.
     tail: Vec<u8>,
 }
@@ -307,6 +308,7 @@ impl<'a> Lines<'a> {
             lanes: Lanes { all_steps: ALL_STEPS, run: 1, ..Lanes::default() },
             gleaned: Gleaned::default(),
             tries: sentence::MOST_TRIES,
+            record_tries: sentence::MOST_RECORDS,
             tail: Vec::new(),
         }
     }
@@ -332,7 +334,9 @@ impl<'a> Lines<'a> {
             } else {
                 let start = sieve.at.saturating_sub(line.len() + 1);
                 let before = chunk.get(..start).unwrap_or_default();
-                match sentence::whole(before, line, chunk.get(sieve.at..).unwrap_or_default(), &mut self.tries) {
+                let behind = chunk.get(sieve.at..).unwrap_or_default();
+                let whole = sentence::whole(before, line, behind, &mut self.tries);
+                match whole.or_else(|| sentence::wrapped(line, behind, &mut self.record_tries)) {
                     Some(whole) if whole.is_known => self.pieces(&whole.text),
                     Some(whole) if self.gleaned.report(self.no, &whole) => {}
                     _ => self.pieces(line),

@@ -1,7 +1,8 @@
 //! Sentences that go on in the next lines, as launchers print them between dashes: what is known by its first words is read with the rest.
 
-use crate::logs::known_by;
 use crate::logs::prefilter::{self, Class};
+use crate::logs::{Origin, known_by, prefix};
+use memchr::memmem;
 
 /// How long a line is that somebody wrapped.
 const WRAPPED: std::ops::RangeInclusive<usize> = 40..=250;
@@ -12,6 +13,8 @@ const LONGEST: usize = 1000;
 const LEAST_DASHES: usize = 20;
 /// Of the lines of one file so many are looked at for a sentence that goes on.
 pub const MOST_TRIES: u32 = 20_000;
+/// The same of records whose next line may belong to them.
+pub const MOST_RECORDS: u32 = 5_000;
 
 /// Lines that belong together.
 pub struct Sentence {
@@ -75,6 +78,41 @@ pub fn whole(before: &[u8], line: &[u8], behind: &[u8], tries: &mut u32) -> Opti
     }
     let is_known = is_known(&text);
     (is_known && further > 0 || !is_known && is_below_dashes()).then_some(Sentence { text, further, is_known })
+}
+
+/// The record that begins with `line`, which says who wrote it, where somebody wrapped it: the catalogue knows the whole and nothing of its
+/// first line.
+pub fn wrapped(line: &[u8], behind: &[u8], tries: &mut u32) -> Option<Sentence> {
+    let mut lines = behind.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).peekable();
+    let may_go_on = |next: &&[u8]| {
+        let text = next.trim_ascii_start();
+        WRAPPED.end() >= &next.len() && text.first().is_some_and(|b| b.is_ascii_alphanumeric() || b"(\"'/<".contains(b))
+    };
+    let is_open = WRAPPED.contains(&line.len()) && !line.trim_ascii_end().ends_with(b".");
+    if !is_open || !lines.peek().is_some_and(may_go_on) || *tries == 0 || prefilter::classify(line) != Class::Alarm {
+        return None;
+    }
+    *tries -= 1;
+    let entry = |text: &[u8]| known_by(&String::from_utf8_lossy(text)).entry;
+    if !has_head(line) || entry(line).is_some() {
+        return None;
+    }
+    let mut text = line.trim_ascii_end().to_vec();
+    for further in 1..=MOST_LINES {
+        let next = lines.next_if(may_go_on).filter(|next| !has_head(next) && entry(next).is_none())?;
+        text.push(b' ');
+        text.extend_from_slice(next.trim_ascii());
+        if entry(&text).is_some() {
+            return Some(Sentence { text, further: further as u64, is_known: true });
+        }
+    }
+    None
+}
+
+/// It says who wrote it, or when. NCCL's own head is read with its message.
+fn has_head(line: &[u8]) -> bool {
+    memmem::find(line, b"CCL WARN ").or_else(|| memmem::find(line, b"CCL INFO ")).is_some()
+        || prefix::peel(&String::from_utf8_lossy(line)).origin != Origin::default()
 }
 
 fn is_known(text: &[u8]) -> bool {

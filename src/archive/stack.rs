@@ -2,7 +2,7 @@
 
 use super::again::Proof;
 use crate::base::clean::clean;
-use crate::logs::torch::crash::{begins_stack, native_call};
+use crate::logs::torch::crash::{Call, begins_stack, native_call};
 
 /// Lines between the words of the crash and its stack.
 const MOST_IN_FRONT: usize = 14;
@@ -36,15 +36,21 @@ pub(super) fn of(proof: &Proof) -> Stack {
         return Stack::default();
     }
     let mut calls: Vec<String> = Vec::new();
-    let (mut has_begun, mut doing) = (false, None);
+    let (mut has_begun, mut doing, mut at_last) = (false, None, None);
     for (at, line) in proof.below().enumerate() {
         let line = clean(&String::from_utf8_lossy(line)).into_owned();
         match native_call(&line) {
             Some(call) => {
                 has_begun = true;
-                if let Some((name, library)) = call {
+                if let Some(Call { name, library, address }) = call {
                     doing = doing.or_else(|| doing_of(name, library));
-                    if calls.last().is_none_or(|last| last != name) {
+                    let address = address.map(str::to_owned);
+                    if address.is_some() && address == at_last {
+                        calls.pop();
+                    }
+                    let is_new = calls.last().is_none_or(|last| last != name);
+                    at_last = address.filter(|_| is_new);
+                    if is_new {
                         calls.push(name.to_owned());
                     }
                 }

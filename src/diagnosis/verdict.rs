@@ -444,6 +444,7 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
                 false => ("imports", format!("{who}, none holds a GPU yet ({for_s})")),
             }
         }
+        None if model.only_rank(job).is_some() => ("first step", format!("it holds a GPU, no step line yet ({for_s})")),
         None => (
             "NCCL initialisation",
             format!("{} {}, no communicator yet ({for_s})", so_many(seen, "rank", "hold"), if seen == 1 { "a GPU" } else { "GPUs" }),

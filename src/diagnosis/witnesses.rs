@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 
 /// Ranks that are named.
 const MAX_NAMED: usize = 64;
+/// Hosts that are named.
+const MOST_HOSTS: usize = 3;
 
 /// What is known of an error of a program beside its own line.
 pub struct Witnesses<'a> {
@@ -58,6 +60,7 @@ impl<'a> Witnesses<'a> {
         }
         let Some(own) = self.own_alarm(f) else { return };
         raised(own, f, notes);
+        self.name_hosts(own, f);
         let Some(said) = self.said(own) else { return };
         // Who prints what others failed with is none of them.
         if own.rank.is_some_and(|rank| !f.ranks.is_empty() && !f.ranks.contains(&rank)) {
@@ -96,8 +99,6 @@ impl<'a> Witnesses<'a> {
 
     /// Puts all who printed one text of NCCL, or of a library below it, in the place of the first of them: `8 processes of node-3: `.
     fn gather(&self, f: &mut Finding) {
-        /// Hosts that are named.
-        const MOST_HOSTS: usize = 3;
         if f.severity < Severity::Error || f.own_role != Role::Root {
             return;
         }
@@ -125,18 +126,26 @@ impl<'a> Witnesses<'a> {
         } else if writers.len() > 1 && !hosts.is_empty() {
             // `2 processes of 10` are none of ten.
             let in_words = |host: &&str| if host.bytes().all(|b| b.is_ascii_digit()) { format!("host {host}") } else { (*host).to_owned() };
-            let named: Vec<String> = hosts.iter().take(MOST_HOSTS).map(in_words).collect();
-            let whose = match hosts.len() {
-                1 => named[0].clone(),
-                n if n <= MOST_HOSTS => crate::base::words::all_words(&named),
-                n => format!("{n} hosts ({}, …)", named.join(", ")),
-            };
+            let whose = all_or_some(&hosts.iter().map(in_words).collect::<Vec<_>>());
             f.summary = format!("{} of {whose}: {text}", counted(writers.len(), "process"));
         } else if writers.len() == 1 && devices.len() > 1 {
             // One process with several GPUs.
             let devices: Vec<String> = devices.iter().map(u32::to_string).collect();
             let of_host = hosts.iter().next().map_or(String::new(), |host| format!(" of {host}"));
             f.summary = format!("CUDA devices {}{of_host}: {text}", crate::base::words::all_words(&devices));
+        }
+    }
+
+    /// Puts all hosts, or pods, that printed one error in the place of the first of them, where no line names a rank.
+    fn name_hosts(&self, own: &Alarm, f: &mut Finding) {
+        let before = crate::rules::who_wrote(own.rank, &own.event.origin);
+        let Some(text) = f.summary.strip_prefix(&before).filter(|_| before.starts_with("host ") && f.ranks.is_empty()) else { return };
+        let alarms = self.model.record_of(&self.job.id).alarms.iter().filter(|a| a.run == own.run && a.rank.is_none());
+        let said = gist(own);
+        let hosts: BTreeSet<&String> = alarms.filter(|a| gist(a) == said).filter_map(|a| a.event.origin.host.as_ref()).collect();
+        if hosts.len() > 1 {
+            let word = if hosts.len() <= MOST_HOSTS { "hosts " } else { "" };
+            f.summary = format!("{word}{}: {text}", all_or_some(&hosts.into_iter().cloned().collect::<Vec<_>>()));
         }
     }
 
@@ -266,6 +275,14 @@ fn text_key(alarm: &Alarm) -> Option<String> {
         _ => return None,
     };
     Some(alarm.event.what.signature().map_or_else(|| shape(text), |entry| entry.id.to_owned()))
+}
+
+/// `a, b and c`, `5 hosts (a, b, c, …)`
+fn all_or_some(hosts: &[String]) -> String {
+    match hosts.get(..MOST_HOSTS) {
+        Some(first) if hosts.len() > MOST_HOSTS => format!("{} hosts ({}, …)", hosts.len(), first.join(", ")),
+        _ => crate::base::words::all_words(hosts),
+    }
 }
 
 /// What an error says, without what differs from one rank to the next.

@@ -19,6 +19,7 @@ pub mod prefix;
 pub mod progress;
 mod reader;
 mod shipped;
+mod shown;
 mod tasks;
 pub mod torch;
 pub mod when;

@@ -45,6 +45,9 @@ struct Record<'a> {
     message: usize,
 }
 
+/// Letters in front of `CCL` in the name of a library that came of NCCL.
+const MOST_CAPITALS: usize = 3;
+
 /// Without the number that an editor or `grep -n` puts in front of a line: `455 NCCL version 2.4.8+cuda10.0`, `455:NCCL version`.
 pub fn unnumbered(line: &str) -> &str {
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -94,11 +97,19 @@ impl State {
         Some(&line[..first])
     }
 
+    /// All records in a line.
     fn records<'a>(&mut self, line: &'a str, launcher: &Origin) -> Vec<Record<'a>> {
         let mut out = Vec::new();
         let mut from = 0;
-        static NCCL: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("NCCL "));
-        for found in NCCL.find_iter(line.as_bytes()) {
+        static NCCL: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("CCL "));
+        for end in NCCL.find_iter(line.as_bytes()) {
+            let capitals = line[..end].bytes().rev().take_while(u8::is_ascii_uppercase).count();
+            // Libraries that came of NCCL print their own names in their lines: `VCCL WARN`, `MCCL INFO`.
+            let of_nccl = line[..end].ends_with('N');
+            if !of_nccl && !(1..=MOST_CAPITALS).contains(&capitals) {
+                continue;
+            }
+            let found = if of_nccl { end - 1 } else { end - capitals };
             // Where a colour stood, or a record was glued, the blank in front of a WARN may be missing: `misc/socket.cc:50NCCL WARN `.
             let at = match line.as_bytes()[..found].last() {
                 Some(b' ') => found - 1,
@@ -110,7 +121,7 @@ impl State {
             if at < from {
                 continue;
             }
-            let after = &line[found + 5..];
+            let after = &line[end + 4..];
             let (level, word) = if after.starts_with("INFO ") || after == "INFO" {
                 (Level::Info, 5)
             } else if after.starts_with("WARN ") || after == "WARN" {
@@ -120,9 +131,12 @@ impl State {
             } else {
                 continue;
             };
-            let message = (found + 5 + word).min(line.len());
+            let message = (end + 4 + word).min(line.len());
             let mut r = Record { start: from, level, headed: false, origin: launcher.clone(), site: "", message };
             self.header(&line[from..at], from, &mut r);
+            if !of_nccl && !r.headed {
+                continue;
+            }
             r.headed |= at == 0;
             out.push(r);
             from = message;

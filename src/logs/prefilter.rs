@@ -23,7 +23,7 @@ pub enum Class {
 #[rustfmt::skip]
 const ALARMS: &[&str] = &[
     // NCCL, where a colour stands in place of the blanks around it
-    "NCCL WARN", "CCOM WARN", "WARN: Function: ",
+    "CCL WARN", "CCOM WARN", "WARN: Function: ",
     // Python
     "Traceback (most recent call last)", "Exception ignored in", "--- Logging error ---", "Fatal Python error", "terminated with the following error",
     // PyTorch's watchdogs
@@ -71,7 +71,7 @@ const FACTS: &[&str] = &[
     "OVERFLOW", "Overflow", "overflow on", "Gradient overflow", "train_runtime", "'eval_", "Checkpoint", "checkpoint", "Evaluat", "evaluat",
     "Validat", "validat", "Compil", "compil", "_inductor/", "Uvicorn running", "startup complete", "shutdown complete", "Shutting down FastAPI", "API server on", "ready to roll",
     "Listening at: http", "Running on http", "Avg prompt throughput", "Prefill batch", "Decode batch", "Loading", "loading", "Building", "building", "dataset",
-    " : Up. ", "Finished mdrun", "Total running time", "raining complete", "raining finished", "Training done", "training is done", "stopped: ", "exiting program", "train_iters",
+    " : Up. ", "Finished mdrun", "Total running time", "raining complete", "raining finished", "raining Finished", "Training done", "eached max", "MAX EPOCHS", "Launcher: Done", "images/sec: ", "training is done", "stopped: ", "exiting program", "train_iters",
     "done training", "Load weight ", "Capture cuda graph ", "** Running ", "[Eval batch=", "Train throughput/", "Train time/remaining", "Train lr-", "Train l2_norm/", "Acc@1", "Test: ",
     "(val)", "(test)", "train_num_batches", "wandb: ", "|    episodes ", "Iteration time: ",
 ];
@@ -107,6 +107,7 @@ const FORMS: &[(Class, &str, &str)] = &[
     (Class::Fact, "  exitcode", r"  exitcode +: "),
     (Class::Fact, "  traceback", r"  traceback +: "),
     (Class::Fact, "done in ", r"done in [0-9]"),
+    (Class::Fact, "%)   ", r"[0-9] \([0-9]+\.[0-9]+%\) +[0-9.]+ m?s .*[0-9] [KM]\s*$"),
     (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9].*(?:[Aa]cc|MSE|mse|L1|l1|MAE|mae|BCE|bce)"),
     (Class::Fact, "epoch", r"epoch[ :#\[=]+[0-9].*(?:[Aa]cc|MSE|mse|L1|l1|MAE|mae|BCE|bce)"),
     (Class::Fact, "Epoch", r"Epoch[ :#\[]+[0-9]+(?: ?/ ?[0-9]+)?[\]: =*-]*$"),

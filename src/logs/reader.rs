@@ -2,6 +2,7 @@
 
 use super::ctest::Ctest;
 use super::shipped::{unwrapped, without_json};
+use super::shown::is_shown;
 use super::torch::crash::Crash;
 use super::{Origin, SaidAt, TextEvent, What, catalog, header, metrics, nccl, parts, prefilter, prefix, progress, tasks, torch};
 use crate::base::clean::{clean, clip};
@@ -367,6 +368,9 @@ impl Reader {
             return out.push(event);
         }
         let text = self.ctest.without_test(&cleaned);
+        if class == prefilter::Class::Alarm && !self.is_inside() && is_shown(prefix::peel(text).rest) {
+            return;
+        }
         // Every head of another record has a bracket, or stands behind a bar.
         if memchr::memchr(b']', text.as_bytes()).is_none() && prefix::behind_bar(text).is_none() {
             return self.record(prefix::peel(text), class, out);

@@ -195,6 +195,13 @@ impl Job {
         self.world_size.is_some_and(|n| n as usize > self.ranks.len())
     }
 
+    /// The rank of the one process that is seen of a job, whose world is not larger as far as that is named.
+    pub(super) fn only_seen_rank(&self) -> Option<u32> {
+        let mut ranks = self.ranks.keys();
+        let only = ranks.next().filter(|_| ranks.next().is_none() && self.unranked.is_empty())?;
+        (!self.log_only && self.world_size.is_none_or(|n| n == 1)).then_some(*only)
+    }
+
     pub fn rank_of(&self, pid: u32) -> Option<u32> {
         self.ranks.iter().find(|(_, p)| **p == pid).map(|(r, _)| *r)
     }

@@ -623,6 +623,17 @@ impl Model {
         }
     }
 
+    /// The rank of a job of one process, which has nobody to exchange anything with. A process that names its rank and no world may be one of many.
+    pub fn only_rank(&self, job: &Job) -> Option<u32> {
+        let rank = job.only_seen_rank()?;
+        let is_one_of_many = || job.ranks.get(&rank).and_then(|pid| self.processes.get(pid)).is_none_or(Process::names_rank);
+        let in_logs =
+            || self.files_of(&job.id).flat_map(|file| &file.comms).filter_map(|hash| self.comms.values().find(|c| c.hash == *hash));
+        let exchanges = || self.comms_of(job).chain(in_logs()).any(|comm| comm.nranks > 1);
+        let is_alone = (job.world_size.is_some() || !is_one_of_many()) && !exchanges();
+        is_alone.then_some(rank)
+    }
+
     /// The job that works on a GPU, and the pid of its process there; of several the one that has a rank there, and then the one with most
     /// processes: who computes beside a rank is a stranger.
     pub fn owner_of_gpu(&self, index: u32) -> Option<(&Job, u32)> {

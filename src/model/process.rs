@@ -205,6 +205,11 @@ impl Process {
         self.by_place(|place| place.rank, RANK_VARS).or(self.placed)
     }
 
+    /// Its environment, or who placed it, says which rank it is.
+    pub fn names_rank(&self) -> bool {
+        self.by_place(|place| place.rank, RANK_VARS).is_some()
+    }
+
     /// Its number among the ranks on this node.
     pub fn local_rank(&self) -> Option<u32> {
         self.by_place(|place| place.local_rank, LOCAL_RANK_VARS)

@@ -135,7 +135,12 @@ impl Model {
             let is_named = origin.pid.is_some() || origin.host.is_some() || origin.local_rank.is_some();
             let by_file = || self.files.get(&file).filter(|_| !is_named)?.rank;
             let is_here = || self.jobs.get(&job).is_some_and(|job| !job.log_only && is_all_here(job));
-            let rank = origin.rank.or_else(by_pid).or_else(by_file).or_else(|| origin.local_rank.filter(|_| is_here()));
+            // Of a job of one process there is nobody else who could fail.
+            let by_job = || {
+                let of_a_rank = matches!(event.what, What::Exception(_) | What::CudaOom { .. } | What::CudaError { .. });
+                self.jobs.get(&job).filter(|_| of_a_rank && !is_named).and_then(|job| self.only_rank(job))
+            };
+            let rank = origin.rank.or_else(by_pid).or_else(by_file).or_else(|| origin.local_rank.filter(|_| is_here())).or_else(by_job);
             let (line, text) = event.said_at.as_ref().map_or((read.no, read.text), |s| (s.line, s.text.as_str()));
             self.apply_event(at, file, event, &job, backlog);
             let when = self.written_at(at, file, backlog);

@@ -108,8 +108,9 @@ impl Usual {
         self.climb.note(step, value);
         let far_above = |(before, share): &(f64, f64)| value >= before * times.value() * share;
         let narrow = if is_loss { self.narrow(value) } else { None };
-        let early = if is_loss { self.early() } else { None };
-        let far = [self.highest(spread).zip(Some(1.0)), narrow, early].into_iter().flatten().find(far_above).map(|(before, _)| before);
+        let (early, calm) = if is_loss { (self.early(), self.calm_start(value)) } else { (None, None) };
+        let far =
+            [self.highest(spread).zip(Some(1.0)), narrow, early, calm].into_iter().flatten().find(far_above).map(|(before, _)| before);
         let nothing = if far.is_none() && is_loss { self.above_nothing(value) } else { None };
         let far = far.or(nothing);
         let undone = || if is_loss { self.undone(value) } else { None };
@@ -180,6 +181,22 @@ impl Usual {
         (self.values.len() >= FEW && least >= NO_LOSS && most <= least * NEAR).then_some((most, SHARE))
     }
 
+    /// The highest of few values that hardly differ, at the start of a run, where the last one was on its way up already and `value` goes on from
+    /// there: another objective, or two by turns, come at once.
+    fn calm_start(&self, value: f64) -> Option<(f64, f64)> {
+        const FEW: usize = 8;
+        const START: u32 = 60;
+        const HARDLY: f64 = 1.5;
+        const ON_ITS_WAY: f64 = 2.0;
+        const NO_LOSS: f64 = 0.01;
+        let settled = self.values.len().checked_sub(1).filter(|n| *n >= FEW && self.climb.seen <= START)?;
+        let values = self.values.iter().take(settled).map(|(_, v)| v);
+        let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        let (_, last) = self.values.iter().next_back()?;
+        let rises = last >= most * ON_ITS_WAY && value >= last * HARDLY;
+        (rises && least >= NO_LOSS && most <= least * HARDLY).then_some((most, 1.0))
+    }
+
     /// The highest of the newest values where nothing of what the run began with is left in them, be they exactly 0, if `value` is far above even that.
     fn above_nothing(&self, value: f64) -> Option<f64> {
         const LEFT: f64 = 0.01;
@@ -209,6 +226,16 @@ mod tests {
         let mut usual = Usual::default();
         values.into_iter().enumerate().for_each(|(at, v)| usual.note(Stamp(at as i64 * 1_000_000_000), None, v, &LOSS_JUMP, 5.0, true));
         usual.jump.map_or(0, |jump| jump.values)
+    }
+
+    #[test]
+    fn a_loss_that_leaps_after_few_lines() {
+        let begun = [2.80, 2.39, 2.77, 2.39, 2.37, 2.31, 2.26, 2.39, 2.28, 2.32];
+        assert_eq!(above(begun.into_iter().chain([13.4, 28.5, 36.1, 29.8])), 3);
+        // At once, it is another objective; one that falls still, or grows by less, is like others.
+        assert_eq!(above(begun.into_iter().chain([28.5, 36.1, 29.8])), 0);
+        assert_eq!(above(begun.into_iter().chain([13.4, 20.5, 19.1, 13.8])), 0);
+        assert_eq!(above([9.80, 7.39, 5.77, 4.39, 3.37, 2.31, 1.26, 1.19, 1.18, 1.12, 99.0, 98.0, 99.0]), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Driver, fabric manager or container do not fit together: CUDA cannot start.
 
 use super::area::Area;
+use super::chain::Chain;
 use super::{Implies, ONCE, Rule};
 use crate::base::severity::Severity;
 
@@ -13,5 +14,6 @@ pub const RULE: Rule = Rule {
     life: ONCE,
     implies: Implies::Failed,
     area: Some(Area::Host),
+    chain: Chain { says_why: true, ..Chain::PLAIN },
     ..Rule::PLAIN
 };

@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "The loss or the gradient norm is far above what it was in this run",
     how: "Three progress lines in a row whose loss is ten times, or whose gradient norm is a hundred times, the highest of those before, \
-          in a run whose values were near one another until then; or a loss a thousand times that, after as few as five values; or twice what the run began with, where of that 1 % or nothing was left; or six times, where the newest 20 losses hardly differ and the leap undoes most of what the run has learnt; or a loss that hardly changed, leaps above what the run began with, and stays there for ten lines; or a loss that rose from line to line to twenty times its lowest value and \
+          in a run whose values were near one another until then; or after nine lines that hardly differ, where it rises over two; or a loss a thousand times that, after as few as five values; or twice what the run began with, where of that 1 % or nothing was left; or six times, where the newest 20 losses hardly differ and the leap undoes most of what the run has learnt; or a loss that hardly changed, leaps above what the run began with, and stays there for ten lines; or a loss that rose from line to line to twenty times its lowest value and \
           five times what the run began with",
     advice: "Look at the batches and the learning rate at that step, and go back to a checkpoint before it if it does not come back. \
              With an ECC or Xid event of a GPU at the same time, test that GPU before it computes again",

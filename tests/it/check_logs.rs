@@ -2309,3 +2309,79 @@ fn an_excerpt_of_nccl_tests() {
         "# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n{head}"
     )));
 }
+
+/// Who quotes a log wraps its lines, in the middle of what NCCL says.
+#[test]
+fn records_that_somebody_wrapped() {
+    let head = "node-a:4120:4188 [0] NCCL INFO Connected all rings\nnode-a:4120:4190 [0] transport/net_ib.cc:1295 ";
+    let cases = [
+        "NCCL WARN NET/IB : Got completion from peer\n192.0.2.7<35162> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n",
+        "NCCL WARN NET/IB : Got completion\n  from peer 192.0.2.7<35162> with\n  status=12 opcode=0 len=0 vendor err 129 (Recv)\n",
+    ];
+    for text in cases {
+        let report = report(&format!("{head}{text}node-a:4120:4190 [0] NCCL INFO transport/net_ib.cc:1310 -> 6\n"));
+        let root = &report.findings[report.root_cause.unwrap()];
+        assert_eq!((root.signature, root.evidence[0].line), (Some("ib-retry-exceeded"), Some(2)), "{text}");
+    }
+    // A record of its own is none of the line above it.
+    let other =
+        "NCCL WARN NET/IB : Got completion from peer\n[rank1]: 192.0.2.7<35162> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n";
+    assert_eq!(report(&format!("{head}{other}")).findings[0].signature, None);
+}
+
+/// Libraries that came of NCCL warn in its words, under their own names; whoever has no head of NCCL's is somebody else.
+#[test]
+fn warnings_of_libraries_that_came_of_nccl() {
+    all_are(&[
+        (
+            "fail nccl-warn [] CUDA device 1 of node-a: RMA coll: recvbuff is NULL",
+            "[2026-05-19 14:56:00] node-a:57450:57450 [1] enqueue.cc:3001 VCCL WARN RMA coll: recvbuff is NULL\n\
+             node-a:57450:57450 [1] VCCL INFO enqueue.cc:3071 -> 4\n",
+        ),
+        (
+            "fail nccl-warn [] CUDA device 2 of node-a: AllReduce : comm argument is NULL",
+            "node-a:5120:5120 [2] misc/argcheck.cc:36 MCCL WARN AllReduce : comm argument is NULL\n",
+        ),
+        ("unknown", "14:56:00 OFCCL WARN AllReduce : comm argument is NULL\n"),
+    ]);
+}
+
+/// UCX prints a frame for each name that an address has: the last of them has the source.
+#[test]
+fn a_crash_in_a_function_of_two_names() {
+    let log = "[node-a:135789:0:135789] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x440000f8)\n\
+               ==== backtrace (tid: 135760) ====\n\
+               \x20 0 0x0000000000069d80 PMPI_Comm_set_name()  ???:0\n\
+               \x20 1 0x0000000000069d80 PMPI_Comm_size()  /src/openmpi/ompi/mpi/c/profile/pcomm_size.c:63\n\
+               \x20 2 0x0000000000029e39 solve()  ???:0\n\
+               =================================\n";
+    let report = report(log);
+    let root = &report.findings[report.root_cause.unwrap()];
+    assert!(root.summary.contains("crashed in PMPI_Comm_size (pcomm_size.c:63)"), "{}", root.summary);
+}
+
+/// Pods and hosts that print one error without a rank are all named.
+#[test]
+fn one_error_of_several_hosts() {
+    let of = |pod: &str| {
+        format!(
+            "[pod/{pod}/trainer] Traceback (most recent call last):\n[pod/{pod}/trainer]   File \"/w/train.py\", line 54, in main\n\
+             [pod/{pod}/trainer]     reshape(x)\n[pod/{pod}/trainer] ValueError: cannot reshape 3 values into 4\n"
+        )
+    };
+    let log = |pods: &[&str]| pods.iter().map(|pod| of(pod)).collect::<String>();
+    assert!(said(&log(&["job-worker-0"])).starts_with("fail python-exception [] host job-worker-0: ValueError: cannot reshape"));
+    let two = said(&log(&["job-worker-0", "job-worker-1"]));
+    assert!(two.starts_with("fail python-exception [] hosts job-worker-0 and job-worker-1: ValueError: cannot"), "{two}");
+    let five = said(&log(&["w-0", "w-1", "w-2", "w-3", "w-4"]));
+    assert!(five.starts_with("fail python-exception [] 5 hosts (w-0, w-1, w-2, …): ValueError: cannot"), "{five}");
+}
+
+/// A task that Slurm saw end says less than what it printed itself, wherever srun's own lines stand.
+#[test]
+fn the_driver_that_was_not_found_and_the_task_that_ended() {
+    let log = "srun: error: node-b: task 1: Exited with exit code 1\n\
+               [rank1]: Traceback (most recent call last):\n[rank1]:   File \"/w/run.py\", line 80, in main\n[rank1]:     torch.cuda.set_device(device)\n\
+               [rank1]: RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver\n";
+    assert!(said(log).starts_with("fail gpu-driver [1] rank 1: RuntimeError: Found no NVIDIA driver"), "{}", said(log));
+}

@@ -45,6 +45,8 @@ fn glog_months_are_padded_or_not() {
 
 #[test]
 fn other_times() {
+    assert_eq!(show(iso("2026-Sep-19 18:57:20.782 4444:4444 ERROR")), "2026-9-19 18:57:20.782000000 None (24)");
+    assert_eq!(show(iso("2026-Sem-19 18:57:20.782")), "-");
     assert_eq!(show(american("09/26/2026 12:00:00 - INFO")), "2026-9-26 12:0:0.0 None (19)");
     assert_eq!(show(ctime("Mon Jan  2 15:04:05 2026[1,0]")), "2026-1-2 15:4:5.0 None (24)");
 }

@@ -80,6 +80,32 @@ fn the_place_is_the_last_frame() {
     assert_eq!(x.place.as_deref(), Some("File \"/w/train.py\", line 58, in fault"));
 }
 
+/// The library rich draws a box, and marks the line that was run among those around it.
+#[test]
+fn the_source_in_a_box_is_the_marked_line() {
+    let lines = [
+        "╭─────────────────── Traceback (most recent call last) ────────────────────╮",
+        "│ /w/train.py:12 in <module>                                               │",
+        "│                                                                          │",
+        "│    9 if __name__ == '__main__':                                          │",
+        "│ ❱ 12 │   main()                                                          │",
+        "│                                                                          │",
+        "│ /w/train.py:55 in reshape                                                │",
+        "│                                                                          │",
+        "│    54 │   x = batch.tokens                                               │",
+        "│ ❱  55 │   y = x.view(8, -1)                                              │",
+        "│    56 │   return y                                                       │",
+        "╰──────────────────────────────────────────────────────────────────────────╯",
+        "RuntimeError: shape '[8, -1]' is invalid for input of size 13",
+    ];
+    for prefix in ["", "[rank1]: "] {
+        let got = run(&lines.map(|line| format!("{prefix}{line}\n")).concat());
+        let said = got[0].said_at.as_ref().unwrap();
+        assert_eq!(said.raised_at.as_deref(), Some("File \"/w/train.py\", line 55, in reshape"));
+        assert_eq!(said.source.as_deref(), Some("y = x.view(8, -1)"), "{prefix}");
+    }
+}
+
 #[test]
 fn other_lines_in_between_do_no_harm() {
     let text = format!("{TB}step 3 | loss 2.0\nvm:1:1 [0] NCCL INFO x\nINFO: hello\nloss: 2\nValueError: boom\n");

@@ -63,8 +63,8 @@ pub(super) fn version(message: &str) -> Option<What> {
         Some(r) => {
             let number = r.strip_prefix("cuda").or_else(|| r.strip_prefix("hip"))?;
             let whole = number.split('.').count() == 2 && number.split('.').all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
-            // A build that was given no version of CUDA prints the names of its macros.
-            let is_unset = number == "CUDA_MAJOR.CUDA_MINOR";
+            // A build that was given no version of CUDA prints the names of its macros, or a full stop.
+            let is_unset = matches!(number, "CUDA_MAJOR.CUDA_MINOR" | ".");
             (whole || is_unset).then_some(())?;
             (!rccl && whole).then(|| number.to_string())
         }

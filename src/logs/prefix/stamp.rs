@@ -21,6 +21,14 @@ impl Walk<'_> {
         })
     }
 
+    /// `Sep`
+    fn month(&mut self) -> Option<u32> {
+        let name = self.bytes.get(self.at..self.at + 3)?;
+        let month = MONTHS.iter().position(|month| month.as_bytes() == name)? as u32 + 1;
+        self.at += 3;
+        Some(month)
+    }
+
     /// Exactly `n` digits.
     fn digits(&mut self, n: usize) -> Option<u32> {
         let end = self.at.checked_add(n)?;
@@ -118,14 +126,17 @@ fn blank() -> Written {
     Written { year: None, month: 1, day: 1, hour: 0, minute: 0, second: 0, nanosecond: 0, offset_s: None }
 }
 
-/// `2026-05-16T16:39:51.208Z`, `2026-11-09 15:39:31.043 +08:00`, `2026-11-21_00:05:26`; and how many bytes it took.
+/// `2026-05-16T16:39:51.208Z`, `2026-11-09 15:39:31.043 +08:00`, `2026-11-21_00:05:26`, `2026-Sep-19 18:57:20.782`; and how many bytes it took.
 pub fn iso(text: &str) -> Option<(Written, usize)> {
     let mut walk = Walk { bytes: text.as_bytes(), at: 0 };
     let mut w = blank();
     w.year = Some(walk.digits(4)? as i16).filter(|y| (1970..=2200).contains(y));
     w.year?;
     walk.eat(b"-/")?;
-    let month = walk.digits(2)?;
+    let month = match walk.digits(2) {
+        Some(month) => month,
+        None => walk.month()?,
+    };
     walk.eat(b"-/")?;
     let day = walk.digits(2)?;
     walk.date(&mut w, month, day)?;

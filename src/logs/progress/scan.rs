@@ -1,6 +1,6 @@
 //! Numbers in text, by hand: every function is linear in what it reads.
 
-/// `1,234.5`, `-1e-5`, `nan`, `-inf` at the start of `text`, and how long it is. A number glued to a letter that is no unit is none.
+/// `1,234.5`, `92_160`, `-1e-5`, `nan`, `-inf` at the start of `text`, and how long it is. A number glued to a letter that is no unit is none.
 pub fn number(text: &str) -> Option<(f64, usize)> {
     let bytes = text.as_bytes();
     let sign = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
@@ -26,6 +26,8 @@ pub fn number(text: &str) -> Option<(f64, usize)> {
             b'.' => points += 1,
             // Thousands: three digits behind it, digits before it.
             b',' if at > sign && points == 0 && group_of_three(&bytes[at + 1..]) => commas = true,
+            // Python's own mark of thousands, which names have, too: `1000_200`.
+            b'_' if (at > sign && at <= sign + 3 || commas) && points == 0 && group_of_three(&bytes[at + 1..]) => commas = true,
             b'e' | b'E' if at > sign => {
                 let signed = usize::from(matches!(bytes.get(at + 1), Some(b'-' | b'+')));
                 let power = bytes[at + 1 + signed..].iter().take_while(|b| b.is_ascii_digit()).count();
@@ -45,7 +47,7 @@ pub fn number(text: &str) -> Option<(f64, usize)> {
     let value = match POWERS.get(decimals).filter(|_| digits <= 15 && !exponent) {
         // Exact as it is.
         Some(power) => mantissa as f64 / power,
-        None if commas => return Some((text.replace(',', "").parse().ok()?, text.len())),
+        None if commas => return Some((text.replace([',', '_'], "").parse().ok()?, text.len())),
         None => return Some((text.parse().ok()?, text.len())),
     };
     Some((if bytes[0] == b'-' { -value } else { value }, text.len()))

@@ -32,6 +32,8 @@ pub struct Crash {
     in_current: bool,
     /// The innermost frame, where it is a library's.
     innermost: Option<String>,
+    /// Its address, as long as the next frame may name the same with its source.
+    innermost_at: Option<String>,
     is_native: bool,
     /// gdb's number of the thread that crashed, where it gives one.
     thread: Option<u32>,
@@ -58,6 +60,7 @@ impl Crash {
             // gdb's own `bt` has no head: it is that of the thread that it stopped.
             in_current: of_gdb,
             innermost: None,
+            innermost_at: None,
             is_native,
             thread: thread_no(text).filter(|_| of_gdb),
             is_of_c10,
@@ -103,6 +106,18 @@ impl Crash {
         }
         let Some(frame) = frame else { return (None, false) };
         self.has_thread = true;
+        // Of several names of one address the last one is the function's own, with its source.
+        if let Some(at) = self.innermost_at.take() {
+            if frame.address != Some(at.as_str()) {
+                return (Some(self.told()), true);
+            }
+            self.innermost = frame.place().or(self.innermost.take());
+            if frame.source.is_some() {
+                return (Some(self.told()), true);
+            }
+            self.innermost_at = Some(at);
+            return (None, true);
+        }
         // The first library that is not of the system, and the first function of it that has a name.
         let place = frame.place().filter(|_| !self.is_of_c10 || !frame.is_of_pytorch());
         match (&self.innermost, place) {
@@ -111,6 +126,10 @@ impl Crash {
             _ => {}
         }
         let is_whole = self.innermost.as_deref().is_some_and(|told| !told.contains(".so") || told.ends_with(')'));
+        if let Some(at) = frame.address.filter(|_| is_whole && frame.source.is_none()) {
+            self.innermost_at = Some(at.to_owned());
+            return (None, true);
+        }
         (is_whole.then(|| self.told()), true)
     }
 
@@ -187,8 +206,10 @@ struct Frame<'a> {
     /// `libnccl.so.2`
     library: Option<&'a str>,
     function: Option<&'a str>,
-    /// `misc/strongstream.cc:30`, which gdb knows.
+    /// `misc/strongstream.cc:30`, which gdb knows, and UCX where the library was built with it.
     source: Option<&'a str>,
+    /// UCX has a frame for each name that an address has.
+    address: Option<&'a str>,
 }
 
 /// What handlers, threads and the C library do around the call that crashed: libraries without their `lib`, and functions.
@@ -222,9 +243,10 @@ impl<'a> Frame<'a> {
             return None;
         }
         if let Some(rest) = tail.strip_prefix("0x") {
-            let (_, call) = rest.split_once(' ')?;
+            let (address, call) = rest.split_once(' ')?;
             let function = call.split(['(', ' ']).next().filter(|name| is_name(name));
-            return Some(Frame { library: None, function, source: None });
+            let source = call.rsplit_once(' ').map(|(_, place)| place).filter(|place| place.contains('/') && !place.contains('?'));
+            return Some(Frame { library: None, function, source, address: Some(address) });
         }
         let (path, rest) = tail.split_once('(')?;
         let name = path.rsplit('/').next().filter(|name| !name.is_empty() && !name.contains(' '))?;
@@ -232,7 +254,7 @@ impl<'a> Frame<'a> {
         let function = rest.split(['+', ')']).next().filter(|name| is_name(name));
         // A program's own calls: `solver(init_bands_+0x153) [0xb24072]`.
         let is_call = || function.is_some() && rest.contains("+0x") && rest.ends_with(']');
-        (library.is_some() || is_call()).then_some(Frame { library, function, source: None })
+        (library.is_some() || is_call()).then_some(Frame { library, function, source: None, address: None })
     }
 
     /// `1  0x00007fffc2c329b5 in ncclCudaContextTrack (out=0x5555) at misc/strongstream.cc:30`, `2  0x00007fff in abort () from /lib64/libc.so.6`
@@ -244,7 +266,7 @@ impl<'a> Frame<'a> {
         let (name, rest) = call.split_once(" (")?;
         let library = rest.rsplit_once(") from ").and_then(|(_, path)| path.trim().rsplit('/').next());
         let source = rest.rsplit_once(") at ").map(|(_, place)| place.trim());
-        Some(Frame { library, function: Some(name).filter(|name| is_name(name)), source })
+        Some(Frame { library, function: Some(name).filter(|name| is_name(name)), source, address: None })
     }
 
     /// `5: deep_ep::Buffer::dispatch(int) + 0x4d0 (0x7b99 in /opt/deep_ep/_C.so)`, `3: <unknown function> + 0x23e00 (/opt/libc10_cuda.so)`
@@ -255,7 +277,7 @@ impl<'a> Frame<'a> {
             tail.rsplit_once(" + 0x").map_or((tail, ""), |(call, tail)| (call, tail.split_once(" (").map_or("", |(_, place)| place)));
         let path = place.trim_end_matches(')').rsplit(' ').next().unwrap_or(place);
         let library = path.rsplit('/').next().filter(|name| name.contains(".so"));
-        Some(Frame { library, function: call.split('(').next().filter(|name| is_name(name)), source: None })
+        Some(Frame { library, function: call.split('(').next().filter(|name| is_name(name)), source: None, address: None })
     }
 
     /// `misc/cudawrap.cc", line 92, in ncclCuMemHostEnable()`, `<unknown>", line 0, in cuMemCreate`; a file of Python is another stack's.
@@ -264,7 +286,7 @@ impl<'a> Frame<'a> {
         let is_native = file == "<unknown>" || !file.starts_with('<') && !file.ends_with(".py") && !file.ends_with(".pyx");
         let (_, function) = tail.split_once(", in ").filter(|_| is_native)?;
         let source = Some(file).filter(|file| !file.starts_with('<'));
-        Some(Frame { library: None, function: function.split('(').next().filter(|name| is_name(name)), source })
+        Some(Frame { library: None, function: function.split('(').next().filter(|name| is_name(name)), source, address: None })
     }
 
     fn is_of_pytorch(&self) -> bool {
@@ -303,9 +325,17 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// A function of a native stack.
+pub struct Call<'a> {
+    pub name: &'a str,
+    pub library: Option<&'a str>,
+    /// Where the stack has a frame for each name of one address; the last one is the function's own.
+    pub address: Option<&'a str>,
+}
+
 /// What a line of a native stack calls, and the library that it is in: `Some(None)` of a frame of the system, of Python or without a name, `None` of
 /// a line that is no frame.
-pub fn native_call(line: &str) -> Option<Option<(&str, Option<&str>)>> {
+pub fn native_call(line: &str) -> Option<Option<Call<'_>>> {
     let frame = Frame::of(line.trim())?;
     let is_foreign = frame.is_of_python() || frame.library.is_some_and(is_of_the_system);
     let is_told = |name: &&str| {
@@ -318,7 +348,7 @@ pub fn native_call(line: &str) -> Option<Option<(&str, Option<&str>)>> {
             && !SYSTEM_CALLS.contains(&own)
             && !LOADING.contains(&own)
     };
-    Some(frame.function.filter(is_told).map(|name| (name, frame.library)))
+    Some(frame.function.filter(is_told).map(|name| Call { name, library: frame.library, address: frame.address }))
 }
 
 /// Whether a crash's own stack begins below such a line.

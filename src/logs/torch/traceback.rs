@@ -431,8 +431,17 @@ impl Open {
             }
             match text.trim_start().strip_prefix("File \"") {
                 Some(tail) => self.frames.add(tail),
+                // The lines around the one that was run.
+                None if rich_code(text).is_some() => {}
                 None => self.frames.add_code(text.trim()),
             }
+            self.indented = true;
+            self.waited = 0;
+            return true;
+        }
+        let code = text.strip_prefix('\u{2771}').and_then(rich_code);
+        if let Some(code) = code {
+            self.frames.add_code(code);
             self.indented = true;
             self.waited = 0;
             return true;
@@ -843,6 +852,14 @@ fn rich_place(text: &str) -> Option<String> {
     let is_line = !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit());
     let is_one = file.ends_with(".py") && is_line && !file.contains(' ') && !call.contains(' ');
     is_one.then(|| clean::clip(&format!("File \"{file}\", line {line}, in {call}"), 300).into_owned())
+}
+
+/// The source in `55 │   loss = f(x)`, as rich shows the lines of a frame. It marks the one that was run: `❱ 55 │   loss = f(x)`.
+fn rich_code(text: &str) -> Option<&str> {
+    let (number, code) = text.split_once('\u{2502}')?;
+    let number = number.trim();
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| code.trim_matches(|c: char| c.is_whitespace() || c == '\u{2502}'))
 }
 
 /// A frame of Python's own library, which is where an error shows, seldom where it comes from: `/usr/lib/python3.10/socket.py`.
