@@ -154,6 +154,7 @@ struct Lines<'a> {
     gleaned: Gleaned,
     /// Lines that may still be looked at for a sentence that goes on in the next ones.
     tries: u32,
+    /// Records that may still be looked at for what somebody wrapped.
     record_tries: u32,
     /// The last bytes of the file so far.
     tail: Vec<u8>,

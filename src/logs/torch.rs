@@ -5,6 +5,7 @@ pub mod crash;
 pub mod doing;
 mod launcher;
 mod message;
+mod rich;
 mod traceback;
 mod watchdog;
 mod work_stack;

@@ -430,7 +430,11 @@ impl Look {
             let steps_since = log.last_step_at.is_some_and(|at| at.since(ras.still_since) >= log.patience);
             ras.blind = ras.still_answers > 0 && (steps_since || ras.counts_nothing && log.step.is_some_and(|step| step >= 3));
         }
-        let lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
+        let mut lacks = lacks(&ranks, log.as_ref(), ras.as_ref());
+        // A job of one process exchanges nothing: RAS has nothing to tell of it.
+        if model.only_rank(job).is_some() {
+            lacks.retain(|words| *words != OF_RAS);
+        }
         let named = model.phase_of(&job.id);
         // Nobody does anything for it: it need not be waited for as long as for one that somebody works for.
         let rests = |r: &RankLook| r.stands().is_some() || r.is_in_gloo() && r.sleeps() && !r.does_io();
@@ -570,12 +574,14 @@ pub fn stranger_on<'a>(model: &'a Model, job: &Job, gpu: u32) -> Option<&'a Proc
 /// An answer older than this says nothing about now.
 pub const RAS_OLD: Duration = Duration::from_secs(30);
 
+const OF_RAS: &str = "RAS answers";
+
 fn lacks(ranks: &BTreeMap<u32, RankLook>, log: Option<&LogLook>, ras: Option<&RasLook>) -> Vec<&'static str> {
     let alive = || ranks.values().filter(|r| r.alive());
     let some = |is: &dyn Fn(&RankLook) -> bool| alive().next().is_some() && alive().any(is);
     let mut lacks = Vec::new();
     for (missing, words) in [
-        (ras.is_none_or(|r| r.age > RAS_OLD), "RAS answers"),
+        (ras.is_none_or(|r| r.age > RAS_OLD), OF_RAS),
         (some(&|r| r.activity == Activity::Unknown), "GPU activity"),
         (some(&|r| r.activity != Activity::Unknown && !r.by_gpm), "GPM"),
         (log.is_none_or(|l| l.last_step_at.is_none()), "step lines"),

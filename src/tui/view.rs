@@ -260,7 +260,7 @@ fn header(session: &Session, ui: &Ui, theme: &Theme, width: u16) -> Line<'static
         if let Some(job) = model.jobs.get(id).filter(|j| !j.log_only) {
             let alive = job.ranks.values().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();
             parts.push(match job.world_size {
-                Some(world) => format!("{alive} ranks here of {world}"),
+                Some(world) => format!("{} here of {world}", counted(alive, "rank")),
                 // What trains alone, or on GPUs without a number.
                 None if job.ranks.is_empty() => counted(job.unranked.len(), "process"),
                 None => counted(alive, "rank"),
@@ -658,7 +658,7 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
     out
 }
 
-/// What the footer offers of time: only what leads anywhere from here. What goes on or stands still comes first.
+/// What the footer offers of time: only what leads anywhere from here. The first one alone stands beside the log.
 fn of_time(mode: &Mode) -> &'static [(Action, &'static str)] {
     match mode {
         Mode::Live => &[(Action::Pause, "pause"), (Action::Earlier, "back")],

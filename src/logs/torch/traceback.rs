@@ -1,7 +1,7 @@
 //! Python tracebacks, several processes' in one file. Told when the last line is known and nothing is chained to it.
 
 use super::calls::Calls;
-use super::message;
+use super::{message, rich};
 use crate::base::clean;
 use crate::logs::prefix::Peeled;
 use crate::logs::{Doing, Exception, Origin, SaidAt, TextEvent, What, catalog, cuda};
@@ -432,21 +432,21 @@ impl Open {
             match text.trim_start().strip_prefix("File \"") {
                 Some(tail) => self.frames.add(tail),
                 // The lines around the one that was run.
-                None if rich_code(text).is_some() => {}
+                None if rich::code(text).is_some() => {}
                 None => self.frames.add_code(text.trim()),
             }
             self.indented = true;
             self.waited = 0;
             return true;
         }
-        let code = text.strip_prefix('\u{2771}').and_then(rich_code);
+        let code = text.strip_prefix(rich::MARK).and_then(rich::code);
         if let Some(code) = code {
             self.frames.add_code(code);
             self.indented = true;
             self.waited = 0;
             return true;
         }
-        if let Some(place) = rich_place(text) {
+        if let Some(place) = rich::place(text) {
             self.frames.add(&place["File \"".len()..]);
             self.indented = true;
             self.waited = 0;
@@ -843,23 +843,6 @@ fn quoted_from(p: &Peeled<'_>) -> Option<Origin> {
 fn hands_on_traceback(text: &str) -> bool {
     let class = text.trim_end().strip_suffix("Traceback (most recent call last):").map(str::trim_end);
     class.is_some_and(|class| class.ends_with(':') && last_line(class, true).is_some())
-}
-
-/// `/w/train.py:131 in main`, as rich shows a frame, in the words of Python.
-fn rich_place(text: &str) -> Option<String> {
-    let (file, call) = text.trim_end().split_once(" in ")?;
-    let (file, line) = file.rsplit_once(':')?;
-    let is_line = !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit());
-    let is_one = file.ends_with(".py") && is_line && !file.contains(' ') && !call.contains(' ');
-    is_one.then(|| clean::clip(&format!("File \"{file}\", line {line}, in {call}"), 300).into_owned())
-}
-
-/// The source in `55 │   loss = f(x)`, as rich shows the lines of a frame. It marks the one that was run: `❱ 55 │   loss = f(x)`.
-fn rich_code(text: &str) -> Option<&str> {
-    let (number, code) = text.split_once('\u{2502}')?;
-    let number = number.trim();
-    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-    is_number.then(|| code.trim_matches(|c: char| c.is_whitespace() || c == '\u{2502}'))
 }
 
 /// A frame of Python's own library, which is where an error shows, seldom where it comes from: `/usr/lib/python3.10/socket.py`.
