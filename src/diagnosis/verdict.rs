@@ -84,6 +84,13 @@ pub struct Verdict {
     pub area: Option<Area>,
 }
 
+impl Verdict {
+    /// The state; of a job that works at something else than training, what that is.
+    pub fn word(&self) -> &'static str {
+        self.phase.filter(|_| self.state == State::Training).unwrap_or(self.state.as_str())
+    }
+}
+
 /// A job of which nothing else is seen has not saved a `metrics.csv` for this long.
 const SAVES: Duration = Duration::from_secs(600);
 
@@ -203,7 +210,16 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
     if let Some(f) = implied(Implies::Slow).filter(|f| f.severity >= Severity::Warning).min_by_key(|f| (f.role, f.opened_at)) {
         return because(State::Slow, f);
     }
-    let trained = crate::rules::has_trained(look);
+    let is_server = look.phase.is_some_and(|(phase, _)| phase == Phase::Serving);
+    if is_server && progress.is_none_or(|p| p.step.is_none()) {
+        return say(State::Training, Some(Phase::Serving.as_str()), "a server that answers requests".to_owned());
+    }
+    // Epochs, trials and curricula count from 0 again: that is no new start, unless its launcher has made one.
+    let went_on = |b: &Verdict| {
+        let has_run = matches!(b.state, State::Training | State::Slow | State::Paused);
+        has_run && b.phase != Some(Phase::Serving.as_str()) && job.restarted_at.is_none_or(|at| at < b.since)
+    };
+    let trained = crate::rules::has_trained(look) || before.is_some_and(went_on);
     let steps = progress.and_then(|p| p.step).map(|step| match progress.and_then(|p| p.total_steps) {
         None if look.saved.is_some() => format!("step {} when metrics.csv was last saved", group(step)),
         Some(total) => format!("step {} of {}", group(step), group(total)),
@@ -383,7 +399,10 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
                     if working == 1 { "is left and computes" } else { "are left and compute" },
                     span(log.quiet_for)
                 ),
-                false => format!("all GPUs compute, but no step for {}: probably an evaluation", span(log.quiet_for)),
+                false => {
+                    let compute = if working == 1 { "its GPU computes" } else { "all GPUs compute" };
+                    format!("{compute}, but no step for {}: probably an evaluation", span(log.quiet_for))
+                }
             },
         ));
     }

@@ -55,6 +55,7 @@ impl<'a> Witnesses<'a> {
         /// Lines: a process may print what it raises twice.
         const MANY: u64 = 3;
         self.gather(f);
+        self.name_pids(f);
         if !is_error_of_program(f) {
             return;
         }
@@ -134,6 +135,27 @@ impl<'a> Witnesses<'a> {
             let of_host = hosts.iter().next().map_or(String::new(), |host| format!(" of {host}"));
             f.summary = format!("CUDA devices {}{of_host}: {text}", crate::base::words::all_words(&devices));
         }
+    }
+
+    /// Puts all processes of a host that ended in one way, each with a line that names its pid, in the place of the first of them.
+    fn name_pids(&self, f: &mut Finding) {
+        let Some(own) = self.alarm_at(f).filter(|_| f.severity >= Severity::Error) else { return };
+        let of = |a: &Alarm, name: &str| match &a.event.what {
+            What::Signed { signature, text, .. } => signature.capture(text, name).map(str::to_owned),
+            _ => None,
+        };
+        let Some(pid) = of(own, "pid").filter(|pid| f.summary.starts_with(&format!("pid {pid} "))) else { return };
+        let node = of(own, "node");
+        let record = self.model.record_of(&self.job.id);
+        let is_like = |a: &&Alarm| a.run == own.run && a.event.what.signature() == own.event.what.signature();
+        let pids: BTreeSet<u64> =
+            record.alarms.iter().filter(is_like).filter(|a| of(a, "node") == node).filter_map(|a| of(a, "pid")?.parse().ok()).collect();
+        let whose = match pids.len() {
+            0 | 1 => return,
+            2..=MAX_NAMED => format!("pids {}", crate::base::words::all_words(&pids.iter().map(u64::to_string).collect::<Vec<_>>())),
+            n => format!("{n} processes (pid {pid}, …)"),
+        };
+        f.summary = format!("{whose}{}", &f.summary["pid ".len() + pid.len()..]);
     }
 
     /// Puts all hosts, or pods, that printed one error in the place of the first of them, where no line names a rank.

@@ -192,6 +192,10 @@ fn key(alarm: &Said<'_>) -> u64 {
             signature.id.hash(&mut h);
             signature.thing(text, alarm.event.origin.host.as_deref()).hash(&mut h);
             signature.ranks.iter().for_each(|name| signature.capture(text, name).hash(&mut h));
+            // Of processes that ended alike each is one.
+            if signature.rule == "rank-exited" {
+                signature.capture(text, "pid").hash(&mut h);
+            }
         }
         What::Exception(e) => (&e.class, crate::base::words::shape(&e.message)).hash(&mut h),
         // GPUs of processes without a rank are told apart.

@@ -332,13 +332,13 @@ impl RankLook {
     /// Its own wait for a thread of its own process, in a lock or a queue, while neither it nor a helper of it uses a CPU.
     pub fn awaits_a_thread(&self) -> Option<&Wait> {
         let is_lock = |wait: &&Wait| wait.pid == self.pid && wait.call.as_deref() == Some("futex") && wait.in_gloo != Some(true);
-        let still = self.sleeps() && self.helper_cpu_pct.is_none_or(|pct| pct <= SLEEPS_PCT);
+        let still = self.sleeps() && !self.helpers_work();
         self.waits.iter().find(is_lock).filter(|_| still)
     }
 
     /// It sleeps for a time, while neither it nor a helper of it uses a CPU: as one does who asks again and again for what does not come.
     pub fn awaits_its_time(&self) -> Option<&Wait> {
-        let still = self.sleeps() && self.helper_cpu_pct.is_none_or(|pct| pct <= SLEEPS_PCT);
+        let still = self.sleeps() && !self.helpers_work();
         self.waits.iter().find(|wait| wait.pid == self.pid && wait.what() == crate::model::waits::WaitsFor::Time).filter(|_| still)
     }
 
@@ -350,6 +350,11 @@ impl RankLook {
     /// Its process keeps a CPU busy.
     pub fn spins(&self) -> bool {
         self.alive() && self.cpu_pct.is_some_and(|c| c >= SPINS_PCT)
+    }
+
+    /// Its children use a CPU.
+    pub fn helpers_work(&self) -> bool {
+        self.helper_cpu_pct.is_some_and(|pct| pct > SLEEPS_PCT)
     }
 
     /// It computes on the CPU and keeps what it makes: a trace, an index, tokens. Who stands, or turns in a circle, keeps nothing.

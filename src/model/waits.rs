@@ -88,10 +88,12 @@ impl Wait {
 
     /// It waits for a program that is none of its own to open the other end of a pipe, or to give a file's lease back, or for a key.
     pub fn is_for_a_stranger(&self) -> bool {
-        let from_terminal = || self.file.as_deref().is_some_and(|file| file.starts_with("/dev/pts/") || file.starts_with("/dev/tty"));
-        matches!(self.place.as_deref(), Some("wait_for_partner" | "__break_lease"))
-            || self.reads() && from_terminal()
-            || self.reads_a_named_pipe()
+        matches!(self.place.as_deref(), Some("wait_for_partner" | "__break_lease")) || self.reads_a_terminal() || self.reads_a_named_pipe()
+    }
+
+    /// It waits for a key.
+    pub fn reads_a_terminal(&self) -> bool {
+        self.reads() && self.file.as_deref().is_some_and(|file| file.starts_with("/dev/pts/") || file.starts_with("/dev/tty"))
     }
 
     /// It reads what another program writes into a pipe that has a name.
@@ -113,13 +115,13 @@ impl Wait {
         self.state == Some('D') && self.place.as_deref().is_some_and(|place| PLACES.contains(&place))
     }
 
-    /// Nothing is computed, moved or counted down while it waits: the same, or for another thread, or for what comes by a pipe.
+    /// Nothing is computed, moved or counted down while it waits: the same, or for another thread, or for what comes or goes by a pipe.
     pub fn is_standstill(&self) -> bool {
         let from_pipe = || self.file.as_deref().is_some_and(|file| file.starts_with("pipe:"));
         self.is_held()
             || self.is_for_a_child()
             || match self.call.as_deref() {
-                Some("read" | "readv") => from_pipe(),
+                Some("read" | "readv" | "write" | "writev") => from_pipe(),
                 Some("futex") => self.in_gloo != Some(true),
                 _ => false,
             }

@@ -21,10 +21,10 @@ pub const RULE: Rule = Rule {
     severity: Severity::Critical,
     title: "All ranks on this node wait on their GPUs, no rank is behind, and nothing moves",
     how: "RAS counts that are equal and still, or that differ by one call where those behind wait on their GPUs, too, in a call that has ended for the others; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
-          of ranks that share their GPUs: the same of these GPUs, and all processes spin; of a job of one process: the same of its GPU, on which a kernel does not end; \
+          of ranks that share their GPUs: the same of these GPUs, and all processes spin; \
           of ranks without a GPU: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
-    advice: "No single rank on this node is to blame, where there are several. Usual causes: ranks that call different collectives, or use communicators in another \
-             order; a network that lost a connection; a rank on another node. Compare the stacks of two ranks. In a job of one process a kernel does not end: look which one its stack waits for",
+    advice: "No single rank on this node is to blame. Usual causes: ranks that call different collectives, or use communicators in another \
+             order; a network that lost a connection; a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
     implies: Implies::Stuck,
     stacks: Stacks::OfAnyone,
@@ -130,8 +130,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let exchanged = !trained && has_exchanged(job, look);
         let waited = if exchanged { least.duration() } else { patience(look, least.duration()) };
         let waiting = look.with(Activity::Waiting, waited);
-        let alone = ctx.model.only_rank(job).filter(|_| alive == 1);
-        if alive < 2 && alone.is_none() || waiting.len() < alive || !look.quiet_log() || !(trained || exchanged) {
+        if alive < 2 || waiting.len() < alive || !look.quiet_log() || !(trained || exchanged) {
             continue;
         }
         // What says more may be found in this very second.
@@ -162,26 +161,13 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             Some(_) => "no rank is behind",
             None => "whether one is behind is not known",
         };
-        let summary = match waiting.as_slice() {
-            [one] if alone.is_some() => {
-                format!("rank {} (pid {}) makes no step: a kernel on its GPU does not end, and computes next to nothing", one.rank, one.pid)
-            }
-            _ => format!("{}, {behind}, nothing moves", all_here(alive, "wait")),
-        };
-        let mut found = RULE.finding("all", summary, since);
+        let mut found = RULE.finding("all", format!("{}, {behind}, nothing moves", all_here(alive, "wait")), since);
         found.job = Some(id.clone());
-        found.ranks.extend(alone);
-        // Nobody is there whose counts could tell more; that it computes nothing is measured, or follows from the power that it draws.
-        found.confidence = if alone.is_some() && waiting.iter().all(|r| r.by_gpm) { Confidence::Likely } else { confidence };
+        found.confidence = confidence;
         found.next = waiting.first().map(|r| py_spy(r.pid));
         found.evidence.extend(counts);
         found.evidence.extend(behind_and_waits);
-        let waited = look.at.since(since);
-        let spins = match alone {
-            Some(_) => format!("its GPU at 100 % without computing; no bytes moved for {}", span(waited)),
-            None => super::spinning(alive, waited),
-        };
-        found.evidence.push(Evidence::of("gpu", spins));
+        found.evidence.push(Evidence::of("gpu", super::spinning(alive, look.at.since(since))));
         found.evidence.extend(super::power_evidence(look));
         told_by(&mut found, look);
         out.push(found);

@@ -101,6 +101,10 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     for what in of_loaders.iter().copied() {
         if let Some((n, wait)) = common(loaders().filter(|wait| waits_for(wait, what))) {
             let loads = wait.says_loader() || what == WaitsFor::Storage;
+            // Another program that works and sleeps in turns does what it was started for.
+            if !loads && what == WaitsFor::Time && rank.helpers_work() {
+                continue;
+            }
             let workers = counted(n, if loads { "data loader worker" } else { CHILD });
             let words = match what {
                 WaitsFor::Time => format!("{workers} {} ({})", does(n, "sleep"), wait.words()),
@@ -166,6 +170,11 @@ fn stands(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     if model.progress_of(&job.id).is_some_and(|p| p.done_at.is_some() || p.step.is_some() && p.step == p.total_steps) {
         return None;
     }
+    let only = model.only_rank(job).and_then(|rank| look.ranks.get(&rank)).filter(|_| ranks.len() == 1);
+    // A job of one process that is held by a lock or by another program has a finding of its own for that.
+    if only.is_some_and(|rank| rank.stands().is_some_and(Wait::is_held)) {
+        return None;
+    }
     let known: Vec<(u32, String, Confidence)> =
         ranks.iter().filter_map(|r| loader_words(r).map(|(words, confidence)| (r.rank, words, confidence))).collect();
     // What most of them wait in says more than what one has besides.
@@ -175,7 +184,13 @@ fn stands(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     };
     let all = known.len() == ranks.len();
     let who: Vec<u32> = known.iter().map(|(rank, ..)| *rank).collect();
-    let named = if all { all_here(ranks.len(), "wait") } else { format!("{} {}", rank_words(&who), does(who.len(), "wait")) };
+    let named = if let Some(rank) = only {
+        format!("{} waits", rank.name())
+    } else if all {
+        all_here(ranks.len(), "wait")
+    } else {
+        format!("{} {}", rank_words(&who), does(who.len(), "wait"))
+    };
     let mut found = RULE.finding(
         if all { "all".to_owned() } else { rank_words(&who) },
         format!("{named} for input: {}", words.strip_prefix("it waits ").unwrap_or(words)),

@@ -11,6 +11,7 @@ pub mod chain;
 mod collective_mismatch;
 mod collective_timeout;
 mod congestion;
+mod connection_lost;
 mod cuda_error;
 mod cuda_oom;
 mod disk_full;
@@ -59,6 +60,7 @@ mod nvlink_errors;
 mod pcie_degraded;
 mod port_below_line_rate;
 mod ports;
+mod process_stuck;
 mod program_error;
 pub mod python_exception;
 mod rail_imbalance;
@@ -307,6 +309,7 @@ pub const CUDA_ERROR: &str = cuda_error::RULE.id;
 pub const RULES: &[Rule] = &[
     hang_rank_absent::RULE,
     hang_symmetric::RULE,
+    process_stuck::RULE,
     send_order_deadlock::RULE,
     collective_mismatch::RULE,
     init_stuck::RULE,
@@ -318,6 +321,7 @@ pub const RULES: &[Rule] = &[
     memory_growth::RULE,
     rank_oom_killed::RULE,
     collective_timeout::RULE,
+    connection_lost::RULE,
     rendezvous_failed::RULE,
     job_cancelled::RULE,
     cuda_oom::RULE,

@@ -212,10 +212,11 @@ impl Ui {
         let is_worst = session.main_job().is_some_and(|(worst, _)| worst == jobs[next]);
         self.job = (!is_worst).then(|| jobs[next].to_owned());
         self.log.job.clone_from(&self.job);
-        // The selected line, and the selected finding, may be of another one.
+        // What was selected may be of another one.
         self.log.at = None;
-        let findings = &mut self.lists[view::pane_index("findings")];
-        (findings.row, findings.index) = (None, 0);
+        for list in &mut self.lists {
+            (list.row, list.index) = (None, 0);
+        }
         let which = if is_worst { ", always the worst" } else { "" };
         self.notice = Some(format!("job {} of {}: {}{which}", next + 1, jobs.len(), jobs[next]));
     }

@@ -410,7 +410,7 @@ fn head_and_sentence(session: &Session, ui: &Ui, job: &str, verdict: &Verdict, s
     // Amber at once, from the job's own rhythm; the verdict takes longer.
     let state = match quiet {
         Some(quiet) => quiet.words().replacen("no step", "NO STEP", 1),
-        None => verdict.state.as_str().to_uppercase(),
+        None => verdict.word().to_uppercase(),
     };
     (format!(" {mark} {state}{area}{for_s}  "), sentence)
 }
@@ -682,7 +682,8 @@ fn footer_places(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(u16, String,
     let width = width.saturating_sub(told);
     let wide = |o: &[(String, &'static str, Action)]| o.iter().map(|(k, w, _)| k.width() + w.width() + 3).sum::<usize>();
     while wide(&offers) > width && offers.len() > 2 {
-        let keep = |a: &Action| matches!(a, Action::Help | Action::Quit);
+        // The way back to the start is offered at the end of a recording alone, where hardly anything else is left to do.
+        let keep = |a: &Action| matches!(a, Action::ToStart | Action::Help | Action::Quit);
         let last = (0..offers.len()).rev().find(|i| !keep(&offers[*i].2)).unwrap_or(0);
         offers.remove(last);
     }

@@ -767,7 +767,7 @@ fn a_traceback_as_the_message_of_an_exception_is_the_exception() {
 #[test]
 fn who_lost_a_connection_did_not_time_out() {
     all_are(&[(
-        "fail collective-timeout [] rank 0 lost its connection to another rank",
+        "fail connection-lost [] rank 0 lost its connection to another rank",
         "[rank0]:[E1123 16:55:54.294069423 ProcessGroupNCCL.cpp:612] [Rank 0] Collective WorkNCCL(SeqNum=339, OpType=ALLREDUCE, NumelIn=8392704, NumelOut=8392704, Timeout(ms)=600000) raised the following async exception: NCCL error: remote process exited or there was a network error, NCCL version 2.28.9\n\
          ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n\
          Last error:\nsocketProgress: Connection closed by remote peer \n\

@@ -662,6 +662,41 @@ fn a_gpu_on_which_a_process_that_is_not_seen_works_tells_nothing_of_a_rank() {
     assert_eq!(judged.rules(), ["hang-rank-absent"]);
 }
 
+/// Three jobs of one process without a GPU: a child writes more into a pipe than fits, and nobody reads it; a lock of a file that the process holds
+/// itself; and a program that sleeps, whose end is waited for.
+#[test]
+fn the_only_process_of_a_job_that_is_held_is_stuck() {
+    let child = judged("lone-held", 1_795_921_539.65, "22536");
+    assert_eq!(child.rules(), ["process-stuck"]);
+    let (t, found) = child.first("process-stuck");
+    assert!((12.0..18.0).contains(t) && found.ranks == [0] && found.severity == Severity::Error, "{t} {found:?}");
+    assert_eq!(found.summary, "rank 0 (pid 22606) makes no step: it waits for a child process, which waits in write (anon_pipe_write)");
+
+    let lock = judged("lone-held", 1_795_921_539.65, "22538");
+    assert_eq!(lock.rules(), ["process-stuck"]);
+    let (t, found) = lock.first("process-stuck");
+    assert!((12.0..18.0).contains(t) && found.summary.contains("it waits in flock of /home/u/runlock"), "{t} {}", found.summary);
+
+    // What it runs may be what it is to do.
+    let sleeps = judged("lone-held", 1_795_921_539.61, "22540");
+    assert!(sleeps.rules().is_empty(), "{:?}", sleeps.rules());
+    assert_eq!(sleeps.states.last().map(|s| s.1), Some(State::Unknown));
+}
+
+/// Of two threads that wait for each other's locks and of one that waits for an upload nothing more is seen than that they wait.
+#[test]
+fn the_only_process_of_a_job_that_waits_for_its_threads_is_warned_of() {
+    for (job, since) in [("23528", 1_795_921_599.04), ("23532", 1_795_921_598.63)] {
+        let judged = judged("lone-threads", since, job);
+        assert_eq!(judged.rules(), ["process-stuck"], "{job}");
+        let (t, found) = judged.first("process-stuck");
+        assert!((20.0..26.0).contains(t) && (found.severity, found.confidence) == (Severity::Warning, Confidence::Possible), "{t}");
+    }
+    // A program that it runs, and that works and sleeps in turns.
+    let works = judged("lone-threads", 1_795_921_598.60, "23534");
+    assert!(works.rules().is_empty(), "{:?}", works.rules());
+}
+
 /// The node of rank 1, whose own interface has the name of one of containers: the ranks met over it.
 #[test]
 fn an_interface_over_which_the_ranks_met_is_not_wrong() {

@@ -181,7 +181,7 @@ impl Facts<'_> {
         let mut told = trouble(
             "network",
             format!("NCCL uses TCP sockets although {}", reasons[0]),
-            "read the plugin's lines above \"Using network\": its library or /dev/infiniband is missing in the container; NCCL_NET=IB or NCCL_NET=\"AWS Libfabric\" makes the fallback an error",
+            "read the plugin's lines above \"Using network\": they say why; most often its library or /dev/infiniband is missing in the container; NCCL_NET=IB or NCCL_NET=\"AWS Libfabric\" makes the fallback an error",
         );
         let by_hand = [("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "Socket")];
         let cause = by_hand.iter().filter(|(name, _)| off || *name != "NCCL_IB_DISABLE").find_map(|(name, want)| {

@@ -28,11 +28,11 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
-    first: |ctx| first_culprit(ctx, &rows(ctx)),
+    first: |ctx| first_to_see(ctx, &rows(ctx)),
     sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| {
         let rows = rows(ctx);
-        table_row_at(ctx, parts(ctx, rows.len(), area).0, y, first_culprit(ctx, &rows))
+        table_row_at(ctx, parts(ctx, rows.len(), area).0, y, first_to_see(ctx, &rows))
     },
     open,
     draw,
@@ -231,9 +231,9 @@ fn open(ctx: &Ctx) -> Opened {
     row.map_or(Opened::Nothing, |row| Opened::Detail(Subject::new("gpu", row.index)))
 }
 
-/// Until one was chosen, the one that is to blame.
+/// Until one was chosen, the one that is to blame, else the first of the job that the user went to.
 fn selected(ctx: &Ctx, rows: &[Row]) -> Option<usize> {
-    ctx.selected_or(&names(rows), first_culprit(ctx, rows))
+    ctx.selected_or(&names(rows), first_to_see(ctx, rows))
 }
 
 fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
@@ -243,12 +243,13 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     rows
 }
 
-fn first_culprit(ctx: &Ctx, rows: &[Row]) -> Option<String> {
+fn first_to_see(ctx: &Ctx, rows: &[Row]) -> Option<String> {
     let main = ctx.main_job().map(|(id, _)| id);
     let of_main = |g: &&Row| g.job.is_none_or(|job| Some(job) == main);
     let named = || rows.iter().filter(of_main).find(|g| ctx.culprits().gpu(g.index).is_some());
     let near = || rows.iter().filter(of_main).find(|g| ctx.culprits().is_near(g.index));
-    named().or_else(near).map(|g| g.index.to_string())
+    let own = || rows.iter().find(|g| g.job.is_some() && g.job == ctx.ui.job.as_deref());
+    named().or_else(near).or_else(own).map(|g| g.index.to_string())
 }
 
 fn names(rows: &[Row]) -> Vec<String> {

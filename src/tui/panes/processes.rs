@@ -22,11 +22,11 @@ pub const PANE: Pane = Pane {
     title,
     want,
     rows: |ctx| names(&rows(ctx)),
-    first: |ctx| first_culprit(ctx, &rows(ctx)),
+    first: |ctx| first_to_see(ctx, &rows(ctx)),
     sorts: |ctx, width| table::sorts(ctx, &columns(), &rows(ctx), width),
     row_at: |ctx, area, y| {
         let list = Rect { height: area.height.saturating_sub(detail_rows(ctx, area.height)), ..area };
-        table_row_at(ctx, list, y, first_culprit(ctx, &rows(ctx)))
+        table_row_at(ctx, list, y, first_to_see(ctx, &rows(ctx)))
     },
     open,
     draw,
@@ -129,9 +129,9 @@ fn open(ctx: &Ctx) -> Opened {
     row.map_or(Opened::Nothing, |row| Opened::Detail(Subject::new("process", row.process.info.pid)))
 }
 
-/// Until one was chosen, the one that is to blame.
+/// Until one was chosen, the one that is to blame, else the first of the job that the user went to.
 fn selected(ctx: &Ctx, rows: &[Row]) -> Option<usize> {
-    ctx.selected_or(&names(rows), first_culprit(ctx, rows))
+    ctx.selected_or(&names(rows), first_to_see(ctx, rows))
 }
 
 /// By job, those that have ended last; launchers first, then ranks in their order.
@@ -148,10 +148,12 @@ fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     rows
 }
 
-fn first_culprit(ctx: &Ctx, rows: &[Row]) -> Option<String> {
+fn first_to_see(ctx: &Ctx, rows: &[Row]) -> Option<String> {
     let main = ctx.main_job().map(|(id, _)| id);
     let of_main = |r: &&Row| r.job.is_some_and(|job| Some(job.id.as_str()) == main);
-    rows.iter().filter(of_main).find(|r| ctx.culprits().pid(r.process.info.pid).is_some()).map(|r| r.process.info.pid.to_string())
+    let named = rows.iter().filter(of_main).find(|r| ctx.culprits().pid(r.process.info.pid).is_some());
+    let own = || rows.iter().filter(|_| ctx.ui.job.is_some()).find(of_main);
+    named.or_else(own).map(|r| r.process.info.pid.to_string())
 }
 
 fn names(rows: &[Row]) -> Vec<String> {

@@ -528,6 +528,7 @@ fn happened(ctx: &Ctx, axis: &TimeAxis) -> Vec<Mark> {
         }
         let word = match (chapter.state, chapter.phase) {
             (State::Paused, Some(phase)) => phase.to_owned(),
+            (State::Training, Some(phase)) => phase.to_uppercase(),
             (state, _) => state.as_str().to_uppercase(),
         };
         let words = format!("{}{word}", state_mark(chapter.state));
