@@ -219,7 +219,8 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
         let has_run = matches!(b.state, State::Training | State::Slow | State::Paused);
         has_run && b.phase != Some(Phase::Serving.as_str()) && job.restarted_at.is_none_or(|at| at < b.since)
     };
-    let trained = crate::rules::has_trained(look) || before.is_some_and(went_on);
+    let has_stepped = progress.is_some_and(|p| p.step.is_some());
+    let trained = crate::rules::has_trained(look) || has_stepped && before.is_some_and(went_on);
     let steps = progress.and_then(|p| p.step).map(|step| match progress.and_then(|p| p.total_steps) {
         None if look.saved.is_some() => format!("step {} when metrics.csv was last saved", group(step)),
         Some(total) => format!("step {} of {}", group(step), group(total)),

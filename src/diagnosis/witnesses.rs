@@ -147,7 +147,9 @@ impl<'a> Witnesses<'a> {
         let Some(pid) = of(own, "pid").filter(|pid| f.summary.starts_with(&format!("pid {pid} "))) else { return };
         let node = of(own, "node");
         let record = self.model.record_of(&self.job.id);
-        let is_like = |a: &&Alarm| a.run == own.run && a.event.what.signature() == own.event.what.signature();
+        let host = &own.event.origin.host;
+        let is_like =
+            |a: &&Alarm| a.run == own.run && &a.event.origin.host == host && a.event.what.signature() == own.event.what.signature();
         let pids: BTreeSet<u64> =
             record.alarms.iter().filter(is_like).filter(|a| of(a, "node") == node).filter_map(|a| of(a, "pid")?.parse().ok()).collect();
         let whose = match pids.len() {

@@ -36,7 +36,12 @@ const KERNEL: Limit = Limit::seconds("process-stuck", "after_kernel", 12.0, "its
 const STANDS: Limit =
     Limit::seconds("process-stuck", "after", 12.0, "its process must have waited this long for a child, a file's lock, a pipe or a key");
 /// A thread may wait for somebody far away meanwhile, who does not answer: an upload does.
-const LOCK: Limit = Limit::seconds("process-stuck", "after_lock", 20.0, "the same where it waits for a thread of its own");
+const LOCK: Limit = Limit::seconds(
+    "process-stuck",
+    "after_lock",
+    20.0,
+    "the same where it waits for a thread of its own, or for a child that waits for one or for a pipe",
+);
 
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
@@ -85,18 +90,19 @@ fn kernel(look: &Look, rank: &RankLook) -> Option<Finding> {
 /// Its process sleeps, its GPU idles, and nothing else is done for it.
 fn stands(look: &Look, rank: &RankLook) -> Option<Finding> {
     let wait = rank.stands()?;
-    let held = wait.call.as_deref() != Some("futex");
+    let children: Vec<&Wait> = rank.waits.iter().filter(|w| w.pid != rank.pid).collect();
+    // A thread, or a child that waits for one or for what comes by a pipe, may have somebody far away who works for it: what is not seen is no proof.
+    let may_be_served = |w: &Wait| w.call.as_deref() == Some("futex") || !w.is_held() && !w.writes() && !w.is_for_a_child();
+    let held = wait.call.as_deref() != Some("futex") && !children.iter().any(|w| may_be_served(w));
     let least = if held { STANDS.duration() } else { LOCK.duration() };
     let waited = patience(look, least);
     let idle = rank.gpu.is_none() || rank.is(Activity::Idle, look.at, waited);
     let quiet = look.log.as_ref().is_none_or(|l| l.last_step_at.is_none() || l.quiet_for >= waited.max(l.patience));
-    if !idle || !quiet || rank.waits_for < waited.min(least) {
+    if !idle || !quiet || rank.waits_for < least {
         return None;
     }
-    let children: Vec<&Wait> = rank.waits.iter().filter(|w| w.pid != rank.pid).collect();
-    // A child that asks somebody far away, or sleeps for a time, may come back with something.
-    let busy_child = |w: &&Wait| !w.is_standstill() && !w.writes();
-    if children.iter().any(busy_child) {
+    // A child that asks somebody far away, writes a file, or sleeps for a time, may come back with something.
+    if children.iter().any(|w| !w.is_standstill()) {
         return None;
     }
     let for_child = matches!(wait.call.as_deref(), Some("wait4" | "waitid")) || wait.is_for_a_child();
@@ -107,7 +113,7 @@ fn stands(look: &Look, rank: &RankLook) -> Option<Finding> {
         _ if at_terminal => format!("it waits for a key, in {}", wait.words()),
         _ if for_child => format!("it waits for a child process{}", child.unwrap_or_default()),
         w if w.writes() => "it waits in write to a pipe that nobody reads".to_owned(),
-        w if !held => format!("it waits for a thread of its own, in {}", w.words()),
+        w if w.call.as_deref() == Some("futex") => format!("it waits for a thread of its own, in {}", w.words()),
         w => format!("it waits in {}", w.words()),
     };
     let since = look.log.as_ref().and_then(|l| l.last_step_at).unwrap_or(rank.activity_since);

@@ -7,6 +7,7 @@ use super::procs::environ::{self, Signs};
 use super::procs::read::Reader;
 use super::procs::stat::{Stat, Status};
 use super::{Hint, Roots, Setup, Source, SourceError};
+use crate::base::units::counted;
 use crate::base::words::io_words;
 use crate::formats::flight_recorder;
 use crate::observe::flight::{FlightDump, MAX_BYTES};
@@ -358,7 +359,7 @@ impl Source for Flight {
         let told = |p: &&Place| p.told.is_some();
         let read: BTreeSet<u32> = self.places.values().filter(told).filter(|p| p.packed > 0).map(|p| p.rank).collect();
         let refused: BTreeSet<u32> = self.places.values().filter(told).filter(|p| p.packed == 0).map(|p| p.rank).collect();
-        let mut text = format!("dumps of {} ranks are waited for at {place}N", ranks.len());
+        let mut text = format!("waits for dumps of {} at {place}N", counted(ranks.len(), "rank"));
         if !read.is_empty() {
             let none: Vec<u32> = ranks.difference(&read).copied().collect();
             let none = if none.is_empty() { String::new() } else { format!(", none of {} so far", crate::base::words::rank_words(&none)) };

@@ -765,6 +765,27 @@ fn a_traceback_as_the_message_of_an_exception_is_the_exception() {
 
 /// One node's log, where a rank of another was killed: the watchdog says only that its collective failed.
 #[test]
+fn all_processes_of_a_host_that_died_alike_are_named() {
+    let one = |host: &str, pid: u32, signal: &str| {
+        format!("[{host}:{pid:05}] *** Process received signal ***\n[{host}:{pid:05}] Signal: {signal}\n")
+    };
+    let bus = [one("n1", 41, "Bus error (7)"), one("n1", 42, "Bus error (7)"), one("n2", 43, "Bus error (7)")].concat();
+    let segfault = [one("n1", 51, "Segmentation fault (11)"), one("n1", 52, "Segmentation fault (11)")].concat();
+    all_are(&[
+        ("fail rank-exited [] pids 41 and 42 on n1 crashed with a bus error", bus.as_str()),
+        ("fail rank-exited [] pids 51 and 52 on n1 crashed: segmentation fault", segfault.as_str()),
+    ]);
+}
+
+#[test]
+fn a_stub_of_the_driver_is_why_a_call_of_nccl_failed() {
+    all_are(&[(
+        "fail launch-failed [] CUDA device 0 of node-3: start: a stub of libcuda.so is loaded",
+        "node-3:2201:2201 [0] misc/strongstream.cc:60 NCCL WARN Cuda failure 'CUDA driver is a stub library'\n",
+    )]);
+}
+
+#[test]
 fn who_lost_a_connection_did_not_time_out() {
     all_are(&[(
         "fail connection-lost [] rank 0 lost its connection to another rank",

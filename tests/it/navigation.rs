@@ -188,6 +188,13 @@ fn the_job_can_be_chosen_and_everything_follows() {
     let is_its = |f: &Finding| f.job.as_ref().is_none_or(|job| *job == jobs[last - 1]);
     assert!(selected.is_none_or(|f| is_its(&f) || f.severity > Severity::Info), "{}", s.text());
     s.press("1");
+    // And so are the processes and GPUs that enter leads to.
+    let chosen = &s.session.model.jobs[jobs[last - 1].as_str()];
+    let own: BTreeSet<String> = chosen.pids().chain(chosen.launcher).map(|pid| pid.to_string()).collect();
+    s.press("8⏎");
+    let opened = s.ui.detail().map(|subject| subject.key.clone());
+    assert!(opened.as_ref().is_some_and(|pid| own.contains(pid)), "{opened:?} is not of {own:?}");
+    s.press("q1");
     // One that is gone, as in a moment before it began, is no reason to show nothing.
     s.ui.job = Some("gone".into());
     assert!(head(&s).contains(&of(first)), "{}", s.text());

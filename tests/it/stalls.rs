@@ -683,6 +683,22 @@ fn the_only_process_of_a_job_that_is_held_is_stuck() {
     assert_eq!(sleeps.states.last().map(|s| s.1), Some(State::Unknown));
 }
 
+/// A server of one process that nobody asks for 15 s, and a search whose trials each count from 0.
+#[test]
+fn a_server_that_answers_and_trials_that_count_from_0_are_no_start() {
+    let served = judged("h200-serving", 1_795_921_608.94, "2648");
+    let told: Vec<_> = served.states.iter().map(|(_, state, phase, _)| (*state, *phase)).collect();
+    let (waits, answers) = ((State::Paused, Some("serving")), (State::Training, Some("serving")));
+    let start = [(State::Starting, Some("imports")), (State::Starting, Some("first step"))];
+    assert_eq!(told, [start[0], start[1], waits, answers, waits, answers]);
+    assert!(served.rules().is_empty(), "{:?}", served.rules());
+
+    let trials = judged("h200-trials", 1_795_921_660.88, "2816");
+    let trained = trials.states.iter().skip_while(|s| s.1 != State::Training);
+    assert_eq!(trained.map(|s| s.1).collect::<Vec<_>>(), [State::Training]);
+    assert!(trials.rules().is_empty(), "{:?}", trials.rules());
+}
+
 /// Of two threads that wait for each other's locks and of one that waits for an upload nothing more is seen than that they wait.
 #[test]
 fn the_only_process_of_a_job_that_waits_for_its_threads_is_warned_of() {
