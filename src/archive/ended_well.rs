@@ -19,8 +19,12 @@ pub(super) fn is_it(report: &Report) -> bool {
         let goes_on = last.is_some_and(|last| speaks_of_more(&last.said.text));
         let told = again.came_out.iter().filter(|out| matches!(out.row, "took" | "stopped")).map(|out| &out.said);
         let took = told.filter(|said| of(said, input)).any(|said| is_near(said, input));
-        let timed = again.tables.iter().any(|table| of(table, input) && table.text.starts_with(results::TIMED));
-        !goes_on && (took || timed || last.is_some_and(|last| !last.more_below && says_that_it_is_done(&last.said.text)))
+        let tables = || again.tables.iter().filter(|table| of(table, input));
+        let timed = tables().any(|table| table.text.starts_with(results::TIMED));
+        // A test of the network mostly goes before a job: only one with nothing below it says how things ended.
+        let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + 1 >= lines);
+        let measured = tables().any(|table| table.text.starts_with(results::MEASURED) && is_last(table));
+        measured || !goes_on && (took || timed || last.is_some_and(|last| !last.more_below && says_that_it_is_done(&last.said.text)))
     };
     !report.inputs.is_empty() && report.inputs.iter().all(ended)
 }

@@ -1,4 +1,4 @@
-//! What well-known benchmarks say of themselves: HPL, NAS Parallel Benchmarks, Google Benchmark, and MLPerf's log.
+//! What well-known benchmarks say of themselves: HPL, NAS Parallel Benchmarks, Google Benchmark, perftest, and MLPerf's log.
 
 use crate::base::clean::clip;
 use crate::base::units::{counted, group};
@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 /// Of each kind the last, with its line from 1.
 pub(super) fn of(text: &str) -> Vec<(usize, String)> {
     let (mut hpl, mut checks, mut mlperf, mut npb, mut timed) = (None, None, Mlperf::default(), Npb::default(), Timed::default());
+    let mut perftest = Perftest::default();
     for (at, line) in text.lines().enumerate() {
         let no = at + 1;
         if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
@@ -23,16 +24,18 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
         } else {
             npb.read(no, line);
             timed.read(no, line);
+            perftest.read(no, line);
         }
     }
     if let (Some((_, row)), Some((passed, failed))) = (&mut hpl, checks) {
         row.push_str(&format!("; {passed} passed residual checks, {failed} failed"));
     }
-    [hpl, mlperf.told(), timed.told()].into_iter().flatten().chain(npb.told).collect()
+    [hpl, mlperf.told(), timed.told()].into_iter().flatten().chain(npb.told).chain(perftest.told).collect()
 }
 
-/// What is told of the tables of Google Benchmark begins so.
+/// What is told of the tables of Google Benchmark begins so, and of those of perftest that have come to their end.
 pub(super) const TIMED: &str = "Google Benchmark: ";
+pub(super) const MEASURED: &str = "perftest ";
 
 /// The tables of Google Benchmark: below a head the names of what was timed, each with its times, a rate and counters.
 #[derive(Default)]
@@ -64,6 +67,66 @@ impl Timed {
         let (no, first) = self.first?;
         let last = if self.rows > 1 { format!("; last {}", self.last) } else { String::new() };
         Some((no, format!("{TIMED}{}: first {first}{last}", counted(self.rows, "row"))))
+    }
+}
+
+/// The tables of perftest (`ib_write_bw`, `ib_read_lat`): below a head a row for each size, and a rule when the test is over.
+#[derive(Default)]
+struct Perftest {
+    test: String,
+    device: String,
+    /// Of the table that is not over: the place of what it measures, and that in words.
+    column: Option<(usize, String)>,
+    rows: u64,
+    last: Option<String>,
+    /// The newest of them.
+    told: Vec<(usize, String)>,
+}
+
+impl Perftest {
+    const MOST: usize = 8;
+
+    fn read(&mut self, no: usize, line: &str) {
+        static COLUMNS: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"#bytes|#iterations|[A-Za-z0-9.%_]+(?: (?:peak|average|percentile))?\[[^\]]{1,12}\]").expect("pattern")
+        });
+        static DEVICE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bDevice\s+:\s(\S+)").expect("pattern"));
+        static TEST: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"^\s{3,}([A-Za-z_ -]{3,40} (?:Test|Latency|BW)(?: Test)?)\s*$").expect("pattern"));
+        let line = line.trim_end();
+        let Some((column, what)) = &self.column else {
+            if line.trim_start().starts_with("#bytes") && line.contains("#iterations") {
+                let names: Vec<&str> = COLUMNS.find_iter(line).map(|m| m.as_str()).collect();
+                let wanted = |name: &&str| name.starts_with("BW average[") || name.starts_with("t_avg[");
+                self.column = names.iter().position(wanted).map(|at| (at, words_of(names[at], 40)));
+                (self.rows, self.last) = (0, None);
+            } else if let Some(test) = TEST.captures(line) {
+                self.test = words_of(&test[1], 60);
+            } else if let Some(device) = DEVICE.captures(line) {
+                self.device = words_of(&device[1], 40);
+            }
+            return;
+        };
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let numbers: Vec<f64> = cells.iter().map_while(|cell| cell.parse().ok()).collect();
+        if numbers.len() == cells.len() && cells.len() > *column {
+            // A row of zeros measured nothing.
+            self.last = (numbers[*column] > 0.0).then(|| format!("{what} {} at {} bytes", cells[*column], cells[0]));
+            self.rows += 1;
+        } else if line.len() >= 20 && line.bytes().all(|b| b == b'-') {
+            if let Some(last) = self.last.take() {
+                let on = if self.device.is_empty() { String::new() } else { format!(" on {}", self.device) };
+                let name = if self.test.is_empty() { "test" } else { &self.test };
+                if self.told.len() >= Self::MOST {
+                    self.told.remove(0);
+                }
+                self.told.push((no, format!("{MEASURED}{name}{on}: {}, the last {last}", counted(self.rows, "row"))));
+            }
+            self.column = None;
+        } else if !line.is_empty() && !line.contains("CPU frequency") && !line.contains("CPU Frequency") {
+            // Another line in the table is no good sign: what it measured is not told.
+            self.column = None;
+        }
     }
 }
 
@@ -198,6 +261,26 @@ mod tests {
                      BM_copy<float>/256    0.215 ms        0.218 ms         3252 MB (In)=0.26\nsome words\nBM_copy<float>/512    1.61 ms     1.62 ms   435\n";
         assert_eq!(told(timed), ["3: Google Benchmark: 2 rows: first BM_copy<float>/256 0.215 ms; last BM_copy<float>/512 1.61 ms"]);
         assert!(told("BM_copy<float>/256    0.215 ms        0.218 ms         3252\n").is_empty());
+        let head = "                    RDMA_Read Latency Test\n Dual-port       : OFF          Device         : mlx4_0\n\
+                    \x20#bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]\n\
+                    Conflicting CPU frequency values detected: 2400.000000 != 1873.463000. CPU Frequency is not max.\n";
+        let (row, rule) = (
+            " 2       1000          1.76           6.12         1.79                1.80             0.06            1.88\n",
+            "-".repeat(87),
+        );
+        assert_eq!(
+            told(&format!("{head}{row}{rule}\n")),
+            ["6: perftest RDMA_Read Latency Test on mlx4_0: 1 row, the last t_avg[usec] 1.80 at 2 bytes"]
+        );
+        // It stopped in the middle, failed, or measured nothing.
+        for rest in ["", row, &format!("{row}Completion with error at client\n{rule}\n"), &format!("{rule}\n")] {
+            assert!(told(&format!("{head}{rest}")).is_empty(), "{rest}");
+        }
+        assert!(told(&format!("{head}{}{rule}\n", row.replace("1.80", "0.00"))).is_empty());
+        let bw = format!(
+            " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      1000             11023.49            11021.86		     0.176350\n{rule}\n"
+        );
+        assert_eq!(told(&bw), ["3: perftest test: 1 row, the last BW average[MB/sec] 11021.86 at 65536 bytes"]);
         assert!(told("Warning: WC0 is no row\nWindow 1 2 3\n").is_empty());
     }
 }

@@ -25,7 +25,7 @@ const ALARMS: &[&str] = &[
     // NCCL, where a colour stands in place of the blanks around it
     "CCL WARN", "CCOM WARN", "WARN: Function: ",
     // Python
-    "Traceback (most recent call last)", "Exception ignored in", "--- Logging error ---", "Fatal Python error", "terminated with the following error",
+    "Traceback (most recent call last)", "Exception ignored in", "--- Logging error ---", " failed with parameters: ", "Fatal Python error", "terminated with the following error",
     // PyTorch's watchdogs
     "Watchdog caught", "watchdog thread terminated", "watchdog got stuck", "detected by watchdog", "timed out in blocking wait",
     "Timeout at NCCL work", "Timeout at collective: ", "following async exception", "found async exception", "taking the entire process down",

@@ -73,7 +73,7 @@ impl Model {
         let stays = |j: &Job, pid: &u32| j.ended_at.is_none() || self.processes.get(pid).is_some_and(|p| !p.is_alive());
         let left: BTreeMap<u32, &str> =
             launched.flat_map(|j| j.pids().filter(|pid| stays(j, pid)).map(|pid| (pid, j.id.as_str()))).collect();
-        let mut members: BTreeMap<String, (Vec<u32>, Option<u32>)> = BTreeMap::new();
+        let mut placed: Vec<(u32, String, Option<u32>)> = Vec::with_capacity(self.processes.len());
         for (&pid, process) in &self.processes {
             if process.info.role == ProcessRole::Launcher || process.info.role == ProcessRole::Rank && self.is_started_by_rank(pid) {
                 continue;
@@ -83,7 +83,15 @@ impl Model {
                 Some(job) => (*job).to_owned(),
                 None => job_id(process, launcher),
             };
-            let entry = members.entry(id).or_default();
+            // A process that ends loses its environment first: it stays with those that it has met.
+            let ends = !process.is_alive() || process.info.cmdline.is_empty();
+            let met = if ends { self.met.get(&id).cloned() } else { None };
+            placed.push((pid, met.unwrap_or(id), launcher));
+        }
+        let meet = self.that_meet(&placed);
+        let mut members: BTreeMap<String, (Vec<u32>, Option<u32>)> = BTreeMap::new();
+        for (pid, id, launcher) in placed {
+            let entry = members.entry(meet.get(&id).cloned().unwrap_or(id)).or_default();
             entry.0.push(pid);
             entry.1 = entry.1.or(launcher);
         }
@@ -149,6 +157,34 @@ impl Model {
             self.jobs.entry(id.clone()).or_insert_with(|| Job::new(id.clone(), first_seen)).launcher = Some(*pid);
         }
         self.jobs.retain(|id, j| j.log_only || !j.ranks.is_empty() || !j.unranked.is_empty() || agents.contains_key(id));
+        self.met.extend(meet);
+        self.met.retain(|_, known| self.jobs.contains_key(known));
+    }
+
+    /// Ranks that several shells have started without a launcher are of one job where they meet at one address, and no two of them are the same
+    /// rank: of each such job its other names, and the one that it is known by.
+    fn that_meet(&self, placed: &[(u32, String, Option<u32>)]) -> BTreeMap<String, String> {
+        let mut by_store: BTreeMap<_, Vec<(u32, &String)>> = BTreeMap::new();
+        for (pid, id, _) in placed.iter().filter(|(.., launcher)| launcher.is_none()) {
+            let process = &self.processes[pid];
+            let is_rank = process.info.role == ProcessRole::Rank && process.is_alive();
+            let at = process.env("MASTER_ADDR").zip(process.env("MASTER_PORT")).filter(|_| is_rank);
+            let (Some(at), Some(rank), Some(world)) = (at, process.rank(), process.world_size()) else { continue };
+            // In a container of its own the address is another one.
+            let place = (at, world, process.info.uid, process.info.cgroup.as_deref());
+            by_store.entry(place).or_default().push((rank, id));
+        }
+        let mut names = BTreeMap::new();
+        for ranks in by_store.into_values() {
+            let ids: BTreeSet<&String> = ranks.iter().map(|(_, id)| *id).collect();
+            let distinct: BTreeSet<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
+            if ids.len() < 2 || distinct.len() < ranks.len() {
+                continue;
+            }
+            let Some(known) = ids.iter().copied().min_by_key(|id| (!self.jobs.contains_key(*id), id.len(), *id)) else { continue };
+            names.extend(ids.iter().filter(|id| **id != known).map(|id| ((*id).clone(), known.clone())));
+        }
+        names
     }
 
     /// Gives the ranks that Ray Train's controller prints to its workers. It prints pids of all nodes: one with two ranks names nobody.

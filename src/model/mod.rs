@@ -108,6 +108,8 @@ pub struct Model {
     /// The ranks that RAS names in the largest communicator, by the same pids, and how many there are in all. What several nodes have of
     /// the same pid is not in it.
     rank_by_ras: Arc<(HashMap<u32, u32>, u32)>,
+    /// Names of jobs whose ranks several shells have started, and the one that they are known by.
+    met: BTreeMap<String, String>,
     pub ras: RasView,
     pub kernel: VecDeque<(Stamp, KernelLine)>,
     pub dumps: Dumps,

@@ -131,6 +131,11 @@ impl Process {
         growth(&self.resident_bytes, now, window)
     }
 
+    /// How fast its resident memory grew over each of the last `parts` stretches of this length, oldest first; `None` where one was not seen.
+    pub fn resident_growth_by_part(&self, now: Stamp, part: Duration, parts: u32) -> Option<Vec<f64>> {
+        (0..parts).rev().map(|i| growth_until(&self.resident_bytes, now.minus(part * i), part)).collect()
+    }
+
     /// It was dead when it was first looked at, and nobody had waited for it.
     pub fn was_found_dead(&self) -> bool {
         self.sample.state.is_none() && self.gone.is_some_and(|gone| gone.at.since(self.first_seen) < Duration::from_millis(500))

@@ -744,6 +744,16 @@ impl Progress {
         Some((median, longest))
     }
 
+    /// By how many times longer the newest pauses between progress lines are than those before; `None` while too few are known.
+    pub fn gaps_grew(&self) -> Option<f64> {
+        const NEWEST: usize = 4;
+        const BEFORE: usize = 8;
+        let mut before: Vec<f64> = self.gaps.iter().rev().skip(NEWEST).map(|(_, gap)| gap).collect();
+        before.sort_by(f64::total_cmp);
+        let usual = before.get(before.len() / 2).filter(|usual| before.len() >= BEFORE && **usual > 0.0)?;
+        Some(self.gaps.median_of_last(NEWEST)? / usual)
+    }
+
     /// How long the log may be silent before that means anything.
     pub fn patience(&self) -> Duration {
         /// Steps of seconds differ by less than short ones, as multiples of themselves.

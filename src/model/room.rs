@@ -42,6 +42,14 @@ impl Room {
         }
     }
 
+    /// Bytes a second that it lost from the first to the last sample of `window`; below zero where it grew.
+    pub fn lost_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
+        let from = now.minus(window);
+        let mut inside = self.0.iter().filter(|(at, _)| *at >= from && *at <= now);
+        let (first, last) = (inside.next()?, inside.next_back()?);
+        Some((first.1 - last.1) / last.0.secs_since(first.0).max(1.0))
+    }
+
     /// Bytes a second by which it shrinks at `now`, in the longest time up to `most` that is known, at least `least`. `None` where it
     /// does not shrink all the time: who deletes what is old, or wrote one large file, does not fill a disk.
     pub fn shrinks_by_bytes_per_s(&self, now: Stamp, least: Duration, most: Duration) -> Option<f64> {

@@ -329,6 +329,11 @@ impl RankLook {
         self.waits.iter().find(|wait| wait.pid == self.pid && wait.is_for_a_message()).filter(|_| self.sleeps())
     }
 
+    /// The same where it has sent what it had to: it receives, and does not look whether it may send on.
+    pub fn awaits_an_answer(&self) -> Option<&Wait> {
+        self.awaits_a_message().filter(|wait| matches!(wait.call.as_deref(), Some("recvfrom" | "recvmsg")))
+    }
+
     /// Its own wait for a thread of its own process, in a lock or a queue, while neither it nor a helper of it uses a CPU.
     pub fn awaits_a_thread(&self) -> Option<&Wait> {
         let is_lock = |wait: &&Wait| wait.pid == self.pid && wait.call.as_deref() == Some("futex") && wait.in_gloo != Some(true);
@@ -442,7 +447,9 @@ impl Look {
         }
         let named = model.phase_of(&job.id);
         // Nobody does anything for it: it need not be waited for as long as for one that somebody works for.
-        let rests = |r: &RankLook| r.stands().is_some() || r.is_in_gloo() && r.sleeps() && !r.does_io();
+        let rests = |r: &RankLook| {
+            r.stands().is_some() || (r.is_in_gloo() || r.awaits_an_answer().is_some()) && r.sleeps() && !r.does_io() && !r.helpers_work()
+        };
         let all_stand = ranks.values().any(RankLook::alive) && ranks.values().filter(|r| r.alive()).all(rests);
         let believed = |(phase, since): &(Phase, Stamp)| {
             now.since(model.watched(*since)) < model.pause_limit(&job.id, *phase, all_stand && !job.has_ranks_elsewhere())

@@ -44,12 +44,17 @@ pub(super) fn by_cpu(look: &Look) -> Option<Absent> {
     })
 }
 
-/// The call that a rank without a GPU sleeps in, where all of its job sleep and hold none. `None`: it is no such job.
+/// The call that a rank sleeps in, where all of its job sleep and hold no GPU, or one that is not at work while Gloo's threads tell whom they
+/// wait for. `None`: it is no such job.
 pub(super) fn calls_of_sleepers(look: &Look, least: Duration) -> Option<Vec<(&RankLook, &str)>> {
     let quiet = look.log.as_ref().is_some_and(|l| l.quiet_for > l.patience.max(patience(look, least)));
     let blind = look.ras.is_none() && look.alive().count() >= look.local_ranks.max(2);
-    let rests =
-        |r: &RankLook| r.gpu.is_none() && r.activity == Activity::Unknown && r.sleeps() && r.io_bytes_per_s.is_some() && !r.does_io();
+    let is_told = |r: &RankLook| r.waits.first().is_some_and(|wait| wait.pid == r.pid && wait.in_gloo.is_some());
+    let off_gpu = |r: &RankLook| match r.gpu {
+        None => r.activity == Activity::Unknown,
+        Some(_) => matches!(r.activity, Activity::Unknown | Activity::Idle) && is_told(r),
+    };
+    let rests = |r: &RankLook| off_gpu(r) && r.sleeps() && r.io_bytes_per_s.is_some() && !r.does_io();
     if !quiet || !blind || !has_trained(look) || !look.alive().all(rests) {
         return None;
     }

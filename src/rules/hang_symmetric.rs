@@ -22,7 +22,7 @@ pub const RULE: Rule = Rule {
     title: "All ranks on this node wait on their GPUs, no rank is behind, and nothing moves",
     how: "RAS counts that are equal and still, or that differ by one call where those behind wait on their GPUs, too, in a call that has ended for the others; every GPU of the job at 100 % without computing or moving a byte; no step in the log; \
           of ranks that share their GPUs: the same of these GPUs, and all processes spin; \
-          of ranks without a GPU: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
+          of ranks without a GPU, or whose GPUs are at rest: all sleep in Gloo's collectives, by their threads where those may be read, use no CPU and read nothing",
     advice: "No single rank on this node is to blame. Usual causes: ranks that call different collectives, or use communicators in another \
              order; a network that lost a connection; a rank on another node. Compare the stacks of two ranks",
     life: while_it_holds(0, 3),
@@ -85,7 +85,7 @@ fn on_shared_gpus(job: &Job, look: &Look) -> Option<Finding> {
     Some(found)
 }
 
-/// All ranks, which use no GPU, sleep in what Gloo waits in, use no CPU, and read and write nothing.
+/// All ranks, which use no GPU or whose GPUs are at rest, sleep in what Gloo waits in, use no CPU, and read and write nothing.
 fn asleep(job: &Job, look: &Look) -> Option<Finding> {
     let calls = calls_of_sleepers(look, AGREED.duration()).filter(|_| !paused_by_name(look))?;
     // One that sleeps outside of a collective may wait for a lock, a queue or a thread that uploads: that is a pause.
@@ -101,6 +101,10 @@ fn asleep(job: &Job, look: &Look) -> Option<Finding> {
         return None;
     }
     let since = log.last_step_at?;
+    // Of ranks that hold GPUs only their threads tell that it is no pause.
+    if look.alive().any(|r| r.gpu.is_some()) && !circle {
+        return None;
+    }
     let mut found =
         RULE.finding("all", format!("{}, and nothing moves: no rank stands out as the culprit", all_here(calls.len(), "wait")), since);
     found.severity = Severity::Error;

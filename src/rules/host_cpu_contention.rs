@@ -9,6 +9,7 @@ use crate::base::words::rank_words;
 use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::process::Process;
+use crate::model::progress::Progress;
 use crate::model::signals::{Look, RankLook};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
@@ -28,7 +29,7 @@ pub const RULE: Rule = Rule {
     area: Some(Area::Host),
     stacks: Stacks::OfNobody,
     on_tick: Some(check),
-    limits: &[&MUCH_PCT, &SOME_PCT, &THROTTLED_PCT],
+    limits: &[&MUCH_PCT, &SOME_PCT, &THROTTLED_PCT, &SLOWER],
     ..Rule::PLAIN
 };
 
@@ -38,6 +39,12 @@ const SOME_PCT: Limit = Limit::percent(
     "some",
     15.0,
     "the same where steps are slow, a rank is late, a group is throttled, or far more tasks than CPUs are ready to run",
+);
+const SLOWER: Limit = Limit::times(
+    "host-cpu-contention",
+    "slower",
+    2.0,
+    "steps are slow, too, where the newest lines of a log without step numbers are so many times as far apart",
 );
 const THROTTLED_PCT: Limit =
     Limit::percent("host-cpu-contention", "throttled", 25.0, "a control group must have used its quota up in this share of the periods");
@@ -55,7 +62,12 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         if look.quiet_log() && ["hang-rank-absent", "hang-symmetric"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id))) {
             continue;
         }
-        let slow = ["slow-steps", "straggler"].iter().any(|rule| ctx.ledger.is_open(rule, Some(id)));
+        let is_open = |rule: &str| ctx.ledger.is_open(rule, Some(id));
+        // Of a log that counts no steps only the time between its lines is known. Once named it holds as long as ranks wait: what is slow now is
+        // the usual soon.
+        let uncounted = ctx.model.progress_of(id).filter(|p| p.step.is_none());
+        let gaps_grew = |p: &Progress| p.gaps_grew().is_some_and(|times| times >= SLOWER.value());
+        let slow = is_open("slow-steps") || is_open("straggler") || uncounted.is_some_and(|p| is_open(RULE.id) || gaps_grew(p));
         out.extend(judge(ctx.model, job, look, slow));
     }
 }
@@ -77,8 +89,13 @@ fn judge(model: &Model, job: &Job, look: &Look, slow: bool) -> Option<Finding> {
     let all = late.len() == look.alive().count() || late.is_empty();
     let most = late.iter().filter_map(|r| r.run_delay_pct).fold(0.0, f64::max).min(100.0);
     let causes: Vec<String> = [throttled, pinned(model, job, look), threads(model, job), others(model)].into_iter().flatten().collect();
-    let who = if all { "the ranks".to_owned() } else { rank_words(&ranks) };
-    let verb = does(if all { 2 } else { ranks.len() }, "wait");
+    let of_many = all && look.alive().count() != 1;
+    let who = if of_many {
+        "the ranks".to_owned()
+    } else {
+        rank_words(&look.alive().map(|r| r.rank).filter(|r| all || ranks.contains(r)).collect::<Vec<_>>())
+    };
+    let verb = does(if of_many { 2 } else { ranks.len().max(1) }, "wait");
     let share = if late.is_empty() { "for CPUs".to_owned() } else { format!("for a CPU up to {most:.0} % of the time") };
     let why = causes.first().map_or(String::new(), |cause| format!(": {cause}"));
     let mut found = RULE.finding("cpu", format!("{who} {verb} {share}{why}"), model.now);

@@ -250,7 +250,9 @@ fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
     let (_, wait) = waits.first()?;
     let messages = waits.iter().filter(|(r, _)| r.awaits_a_message().is_some()).count();
     let asks = waits.iter().filter(|(_, wait)| wait.what() == WaitsFor::Time).count();
-    let summary = if asks == waits.len() {
+    let summary = if let [(rank, wait)] = waits[..] {
+        format!("{} makes no step and its GPU idles: it waits in {}, probably for input", rank.name(), wait.words())
+    } else if asks == waits.len() {
         format!("{} or poll outside of collectives, their GPUs idle", all_here(asks, "sleep"))
     } else {
         let kinds = [(messages, "a message"), (waits.len() - messages - asks, "threads of their own"), (asks, "a time")];

@@ -11,6 +11,7 @@ use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::model::room::{Resource, left_of_cgroup, left_of_host};
+use crate::model::signals::Look;
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 use std::time::Duration;
@@ -28,13 +29,14 @@ pub const RULE: Rule = Rule {
     says: "{takes|take} more memory all the time",
     how: "Used memory of the rank's GPU; or its resident memory, while the memory that is left to the machine or to its control group shrinks \
           as steadily, so that files that are mapped or cached do not count. It grew in each quarter of the time since training began, five \
-          minutes at least, and as fast in the newer half as to be used up in time",
+          minutes at least, and as fast in the newer half as to be used up in time. Of one rank alone 22 s are enough where its memory will be \
+          used up within half an hour",
     advice: "GPU: a tensor that keeps its graph (a loss that is summed without .item()), lists of outputs, ever longer sequences; \
              torch.cuda.memory._snapshot() names who allocated. Host: objects copied into each data-loader worker, a cache without bound",
     life: while_it_holds(10, 60),
     implies: Implies::Nothing,
     chain: Chain { explains: EXPLAINS, ..Chain::PLAIN },
-    limits: &[&WITHIN, &GROWN, &WATCHED],
+    limits: &[&WITHIN, &GROWN, &WATCHED, &ALONE, &SOON],
     on_tick: Some(check),
     ..Rule::PLAIN
 };
@@ -43,6 +45,13 @@ const WITHIN: Limit = Limit::seconds("memory-growth", "within", 7200.0, "memory 
 const GROWN: Limit =
     Limit::percent("memory-growth", "grown", 0.5, "where it grew by this part of all of it, or more, while it was watched");
 const WATCHED: Limit = Limit::seconds("memory-growth", "watched", 300.0, "it must have grown for this long");
+const ALONE: Limit = Limit::seconds(
+    "memory-growth",
+    "alone",
+    12.0,
+    "that of one rank alone must have grown in both halves of this time, and for ten seconds more, where it will be used up soon",
+);
+const SOON: Limit = Limit::seconds("memory-growth", "soon", 1800.0, "that of one rank alone must be used up in less than this");
 /// What lies further back says nothing of how it goes on.
 const FURTHEST: Duration = Duration::from_secs(1800);
 /// Of what a rank takes, so much at least must be missing from what is left.
@@ -58,6 +67,7 @@ struct Growth {
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id).filter(|_| has_trained(look)) else { continue };
+        out.extend(of_one_alone(ctx.model, job, look));
         // A model that is loaded, and what warms up, grows, too.
         let steady = ctx.model.progress_of(id).and_then(|p| p.steady_since).map(|at| ctx.model.now.since(at));
         let known = job.worked.max(steady.unwrap_or_default()).min(FURTHEST);
@@ -105,6 +115,44 @@ fn of_host(model: &Model, job: &Job, rank: u32, process: &Process, known: Durati
     Some(finished(model, job, rank, "host".into(), summary, known, format!("{held}{} GiB of {of} are left", gib(left))))
 }
 
+/// One rank takes far more in each part of a short time, and no other rank does: a cache that all of them fill, or a start, is no such thing.
+fn of_one_alone(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
+    const PARTS: u32 = 2;
+    /// What the others may take, of what it takes.
+    const OTHERS: f64 = 0.1;
+    const STEADY: f64 = 2.0;
+    if look.phase.is_some() || look.quiet_log() || look.alive().count() < look.local_ranks.max(2) {
+        return None;
+    }
+    let part = ALONE.duration() / PARTS;
+    let mut all = Vec::new();
+    for rank in look.alive() {
+        let process = model.processes.get(&rank.pid)?;
+        let parts = process.resident_growth_by_part(model.now, part, PARTS)?;
+        let (least, most) = parts.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
+        all.push((least, most, rank, process));
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (&(least, most, rank, process), others) = all.split_first()?;
+    if most > least * STEADY || others.iter().any(|(_, most, ..)| *most > least * OTHERS) {
+        return None;
+    }
+    // Files that are mapped or cached take nothing that is missed.
+    let missing = model.room.get(&Resource::Memory)?.lost_bytes_per_s(model.now, ALONE.duration())?;
+    if missing < least * MISSING {
+        return None;
+    }
+    let groups = model.cgroups.values().flatten().filter(|of| process.info.cgroup.as_deref() == Some(&of.cgroup));
+    let left = groups.filter_map(left_of_cgroup).chain(model.host_sample.as_ref().and_then(left_of_host)).min()?;
+    let growth = Growth { bytes_per_s: least, left_s: left as f64 / least };
+    (growth.left_s < SOON.value()).then(|| {
+        let held = process.sample.rss_bytes.map_or(String::new(), |rss| format!("it holds {} GiB; ", gib(rss)));
+        let summary = format!("host memory of rank {} (pid {}) {}", rank.rank, rank.pid, growth.words());
+        let proof = format!("{held}{} GiB are left; no other rank here grows like that", gib(left));
+        finished(model, job, rank.rank, "host".into(), summary, ALONE.duration(), proof)
+    })
+}
+
 impl Growth {
     fn words(&self) -> String {
         let per_hour = gib((self.bytes_per_s * 3600.0) as u64);
@@ -130,7 +178,7 @@ fn finished(model: &Model, job: &Job, rank: u32, of: String, summary: String, kn
     found.job = Some(job.id.clone());
     found.ranks = vec![rank];
     found.confidence = Confidence::Likely;
-    found.why = format!("it has grown in each quarter of {}; {proof}", span(known));
+    found.why = format!("it has grown in each part of the last {}; {proof}", span(known));
     found.evidence = vec![Evidence::of("counter", proof)];
     found.next = Some("write a checkpoint now; then look for what keeps growing".into());
     found

@@ -8,6 +8,7 @@ use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::does;
+use crate::base::words::py_spy;
 use crate::base::words::{rank_words, shell_word};
 use crate::logs::Phase;
 use crate::model::gpu::Activity;
@@ -137,8 +138,11 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
     if look.alive().next().is_none() || look.alive().any(|r| written(r) || r.activity == Activity::Working) || !look.quiet_log() {
         return None;
     }
-    let held =
-        |r: &&RankLook| r.waits.iter().any(|wait| wait.what() == WaitsFor::Storage) || r.in_d && look.at.since(r.state_since) >= STILL;
+    // A pipe to a program that writes for it, and reads no more.
+    let to_a_pipe = |r: &RankLook| r.stands().is_some_and(Wait::writes);
+    let held = |r: &&RankLook| {
+        to_a_pipe(r) || r.waits.iter().any(|wait| wait.what() == WaitsFor::Storage) || r.in_d && look.at.since(r.state_since) >= STILL
+    };
     let ranks: Vec<u32> = look.alive().filter(held).map(|r| r.rank).collect();
     let mut found = finding(job, &ranks, look, since);
     found.summary =
@@ -148,6 +152,19 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
     if let Some(mount) = waits.iter().find_map(|(_, wait)| wait.mount.as_ref()) {
         found.summary = format!("{}; {} waits for {}", found.summary, rank_words(&ranks), mount_words(mount));
         found.next = Some(next(Some(mount), 0));
+    }
+    let pipes: Vec<&RankLook> = look.alive().filter(|r| to_a_pipe(r)).collect();
+    if let Some(first) = pipes.first() {
+        let who: Vec<u32> = pipes.iter().map(|r| r.rank).collect();
+        found.summary = format!("{}; {} {} in write to a pipe that nobody reads", found.summary, rank_words(&who), does(who.len(), "wait"));
+        found.next = Some(py_spy(first.pid));
+    }
+    if let Some((rank, wait)) = look.alive().find_map(|r| Some((r, r.awaits_an_answer()?))).filter(|_| ranks.is_empty()) {
+        found.summary = format!("{}; {} waits in {}", found.summary, rank.name(), wait.words());
+        (found.ranks, found.gpus) = (vec![rank.rank], look.gpus_of(&[rank.rank]));
+        found.next = Some(py_spy(rank.pid));
+        // What it asks may be busy with a large part.
+        (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
     }
     found.next = found.next.or_else(|| look.alive().next().map(|r| next(None, r.pid)));
     found.evidence =

@@ -608,7 +608,7 @@ fn limits_of_the_host_and_words_of_libraries_behind_an_exception() {
              [rank1]: RuntimeError: Resource temporarily unavailable\n",
         ),
         (
-            "fail rank-oom-killed [] data loading process 412 was killed, most likely because host memory ran out",
+            "fail rank-oom-killed [] data loading process 412 was killed by SIGKILL, as the kernel does when host memory runs out",
             "Traceback (most recent call last):\n  File \"/w/loader.py\", line 1133, in get\n    data = q.get()\n\
              RuntimeError: DataLoader worker (pid 412) is killed by signal: Killed. \n\n\
              The above exception was the direct cause of the following exception:\n\n\
@@ -1334,7 +1334,7 @@ fn explanations_name_what_is_behind() {
              [rank0]: RuntimeError: [enforce fail at ../gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: ib9\n",
         ),
         (
-            "fail rank-oom-killed [] data loading process 4711 was killed, most likely because host memory ran out",
+            "fail rank-oom-killed [] data loading process 4711 was killed by SIGKILL, as the kernel does when host memory runs out",
             "Traceback (most recent call last):\n  File \"/a/t.py\", line 3, in f\n    for b in loader:\n\
              RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n",
         ),

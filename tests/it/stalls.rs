@@ -781,3 +781,13 @@ fn a_rank_with_more_to_do_on_its_gpu_is_named() {
     assert_eq!((found.ranks.as_slice(), judged.rules()), (&[1][..], vec!["slow-steps", "straggler"]));
     assert!(found.why.contains("before the steps became slower all drew 693 W"), "{}", found.why);
 }
+
+/// Each was started by a shell of its own; they have an address and a world in common.
+#[test]
+fn ranks_that_two_shells_started_are_one_job() {
+    for second in [20, 40, 44] {
+        let session = crate::support::worlds::recorded("sends-two-shells", second);
+        let ranks: Vec<Vec<u32>> = session.model.jobs.values().map(|job| job.ranks.keys().copied().collect()).collect();
+        assert_eq!(ranks, [vec![0, 1]], "after {second} s");
+    }
+}

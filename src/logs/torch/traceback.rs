@@ -139,10 +139,10 @@ impl Tracebacks {
         let header = header(p.rest);
         let frame = is_frame(p.rest);
         let bare = is_bare(p.rest);
-        // A handler of Python's logging prints the exception that it caught, and goes on.
-        if p.rest.starts_with("--- Logging error ---") {
+        // Who prints the exception that it caught, and goes on: a handler of Python's logging, and Optuna, whose next trial may do better.
+        if p.rest.starts_with("--- Logging error ---") || fails_a_trial(p.rest) {
             self.caught_at = self.line;
-            return false;
+            return fails_a_trial(p.rest);
         }
         let is_caught = header.is_some() && self.caught_at.is_some_and(|no| self.line == Some(no + 1));
         if self.open.is_empty() && header.is_none() && !bare && !frame && !p.rest.starts_with("Exception ignored in") {
@@ -717,6 +717,11 @@ const LAUNCHER_FILES: &[&str] = &["/torch/distributed/run.py", "/torch/distribut
 
 /// The longest text of an exception that another one came after.
 const MAX_AFTER: usize = 300;
+
+/// `[W 2026-11-29 08:11:03,117] Trial 1 failed with parameters: {'lr': 0.1} because of the following error: ValueError('…').`
+fn fails_a_trial(rest: &str) -> bool {
+    rest.contains("Trial ") && rest.contains(" failed with parameters: ") && rest.contains(" because of the following error: ")
+}
 
 /// `… CRITICAL [olmo.util:158, rank=0] Uncaught OLMoThreadError: thread 3 failed`: a program's own last word, without a traceback.
 fn uncaught(p: &Peeled<'_>) -> Option<(Exception, Origin)> {

@@ -251,7 +251,10 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     let mut above = None;
     for ((i, text), y) in shown(ctx, &findings, selected, area).into_iter().zip(area.y..) {
         super::line(buf, area, y, &text);
-        let (row, bad) = (Rect { y, height: 1, ..area }, ctx.culprits().finding(findings[i]));
+        // Of the job that was chosen, where one was: the sign is for whom the screen is about.
+        let is_shown = |job: &String| ctx.ui.job.as_ref().is_none_or(|chosen| chosen == job);
+        let bad = ctx.culprits().finding(findings[i]).filter(|_| findings[i].job.as_ref().is_none_or(is_shown));
+        let row = Rect { y, height: 1, ..area };
         // A long text goes on below its first row, which alone has the sign.
         match (above.replace(i) == Some(i), bad) {
             (true, Some(bad)) => super::tint(ctx, row, bad, buf),

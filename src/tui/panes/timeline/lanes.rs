@@ -162,13 +162,16 @@ fn owners<'a>(ctx: &Ctx<'a>) -> BTreeMap<u32, (&'a str, Option<u32>)> {
     owners
 }
 
-/// The GPUs that are shown: all, or where there are several jobs those of the one that the screen is of, whose steps stand above them.
+/// The GPUs that are shown: all, or where there are several jobs those of the one that the screen is of, whose steps stand above them. None, where
+/// that has ended and its GPUs are others' now.
 fn shown_of<'a>(ctx: &Ctx<'a>, owners: &BTreeMap<u32, (&str, Option<u32>)>) -> Vec<&'a Gpu> {
     let model = &ctx.session.model;
     let main = ctx.main_job().map(|(id, _)| id).filter(|_| model.jobs.len() > 1);
     let is_its = |gpu: &&Gpu| owners.get(&gpu.index).is_some_and(|(job, _)| Some(*job) == main);
     let its: Vec<&Gpu> = model.gpus.values().filter(is_its).collect();
-    if its.is_empty() { model.gpus.values().collect() } else { its }
+    // Of one that has ended, and whose GPUs others have by now, nothing is known any more.
+    let is_over = main.and_then(|id| model.jobs.get(id)).is_some_and(|job| job.ended_at.is_some());
+    if its.is_empty() && !is_over { model.gpus.values().collect() } else { its }
 }
 
 /// The GPUs that have lanes.
