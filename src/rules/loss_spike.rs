@@ -50,7 +50,7 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     }
     let at = jump.step.map_or(String::new(), |s| format!(" at step {s}"));
     let before = significant(jump.before);
-    let lately = if jump.is_from_nothing { " in the lines before" } else { "" };
+    let lately = if jump.is_from_nothing || jump.is_small { " in the lines before" } else { "" };
     let words = format!("the {what} rose to {} or more{at}; it was {before} at most{lately}", significant(jump.least));
     let mut found = ctx.found(&RULE, "divergence", words);
     found.since = jump.since;

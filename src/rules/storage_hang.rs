@@ -160,11 +160,14 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
         found.next = Some(py_spy(first.pid));
     }
     if let Some((rank, wait)) = look.alive().find_map(|r| Some((r, r.awaits_an_answer()?))).filter(|_| ranks.is_empty()) {
-        found.summary = format!("{}; {} waits in {}", found.summary, rank.name(), wait.words());
-        (found.ranks, found.gpus) = (vec![rank.rank], look.gpus_of(&[rank.rank]));
-        found.next = Some(py_spy(rank.pid));
         // What it asks may be busy with a large part.
         (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
+        // Of several, one may wait for the job's store only.
+        if look.alive().count() == 1 {
+            found.summary = format!("{}; {} waits in {}", found.summary, rank.name(), wait.words());
+            (found.ranks, found.gpus) = (vec![rank.rank], look.gpus_of(&[rank.rank]));
+            found.next = Some(py_spy(rank.pid));
+        }
     }
     found.next = found.next.or_else(|| look.alive().next().map(|r| next(None, r.pid)));
     found.evidence =
