@@ -83,9 +83,10 @@ impl Model {
                 Some(job) => (*job).to_owned(),
                 None => job_id(process, launcher),
             };
-            // A process that ends loses its environment first: it stays with those that it has met.
+            // It stays with those that it has met, when they have ended, too. A process that ends loses its environment first.
             let ends = !process.is_alive() || process.info.cmdline.is_empty();
-            let met = if ends { self.met.get(&id).cloned() } else { None };
+            let stays = |known: &&String| ends || self.jobs.get(*known).is_some_and(|job| job.pids().any(|of| of == pid));
+            let met = self.met.get(&id).filter(stays).cloned();
             placed.push((pid, met.unwrap_or(id), launcher));
         }
         let meet = self.that_meet(&placed);

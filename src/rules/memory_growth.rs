@@ -67,19 +67,27 @@ struct Growth {
 fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
     for (id, look) in ctx.looks {
         let Some(job) = ctx.model.jobs.get(id).filter(|_| has_trained(look)) else { continue };
-        out.extend(of_one_alone(ctx.model, job, look));
-        // A model that is loaded, and what warms up, grows, too.
-        let steady = ctx.model.progress_of(id).and_then(|p| p.steady_since).map(|at| ctx.model.now.since(at));
-        let known = job.worked.max(steady.unwrap_or_default()).min(FURTHEST);
-        if known < WATCHED.duration() {
-            continue;
+        let long = over_long(ctx.model, job);
+        if long.is_empty() {
+            out.extend(of_one_alone(ctx.model, job, look));
         }
-        for (&rank, pid) in &job.ranks {
-            let Some(process) = ctx.model.processes.get(pid).filter(|p| p.is_alive()) else { continue };
-            out.extend(of_gpu(ctx.model, job, rank, process, known));
-            out.extend(of_host(ctx.model, job, rank, process, known));
-        }
+        out.extend(long);
     }
+}
+
+/// What grows all the time since training began.
+fn over_long(model: &Model, job: &Job) -> Vec<Finding> {
+    // A model that is loaded, and what warms up, grows, too.
+    let steady = model.progress_of(&job.id).and_then(|p| p.steady_since).map(|at| model.now.since(at));
+    let known = job.worked.max(steady.unwrap_or_default()).min(FURTHEST);
+    if known < WATCHED.duration() {
+        return Vec::new();
+    }
+    let ranks = job.ranks.iter().filter_map(|(rank, pid)| Some((*rank, model.processes.get(pid).filter(|p| p.is_alive())?)));
+    ranks
+        .flat_map(|(rank, process)| [of_gpu(model, job, rank, process, known), of_host(model, job, rank, process, known)])
+        .flatten()
+        .collect()
 }
 
 fn of_gpu(model: &Model, job: &Job, rank: u32, process: &Process, known: Duration) -> Option<Finding> {
