@@ -23,7 +23,7 @@ pub(super) fn is_it(report: &Report) -> bool {
         let timed = tables().any(|table| table.text.starts_with(results::TIMED));
         // A test of the network mostly goes before a job: only one with nothing below it says how things ended.
         let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + 1 >= lines);
-        let measured = tables().any(|table| table.text.starts_with(results::MEASURED) && is_last(table));
+        let measured = tables().any(|table| results::MEASURED.iter().any(|words| table.text.starts_with(words)) && is_last(table));
         measured || !goes_on && (took || timed || last.is_some_and(|last| !last.more_below && says_that_it_is_done(&last.said.text)))
     };
     !report.inputs.is_empty() && report.inputs.iter().all(ended)

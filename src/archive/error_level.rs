@@ -142,7 +142,7 @@ impl Gleaned {
             return self.goes_on();
         }
         let follows = self.found.last().filter(|last| last.end + 1 == no);
-        let is_rest = follows.is_some_and(Unknown::announces);
+        let is_rest = follows.is_some_and(|last| last.announces() || last.is_wrapped(line));
         // Behind the head of a logger, too.
         let may_be_part = line.starts_with(b"  ") || line.first() == Some(&b'\t') || memmem::find(line, b"]  ").is_some();
         let may_be_field = may_be_part && follows.is_some_and(Unknown::may_have_fields);
@@ -199,8 +199,18 @@ impl Gleaned {
         let text = clean::clip(&read.words(), LONGEST).into_owned();
         let reason = reason::of(&text);
         let end = no + sentence.further;
-        let found =
-            Unknown { line: no, end, fields: 0, text, origin: read.origin, weight: Weight::Error, reason, is_over: false, story: 0 };
+        let found = Unknown {
+            line: no,
+            end,
+            fields: 0,
+            joined: 0,
+            text,
+            origin: read.origin,
+            weight: Weight::Error,
+            reason,
+            is_over: false,
+            story: 0,
+        };
         self.keep(found);
         self.of_report = LONGEST_REPORT;
         true

@@ -74,7 +74,19 @@ impl Intake {
             |alarm: &&Alarm| alarm.event.what.severity() >= Some(Severity::Warning) && !error_level::is_bare_end(&alarm.event.what);
         let alarms = || self.session.model.records.values().flat_map(|record| record.alarms.iter());
         let is_error = |alarm: &&Alarm| alarm.event.what.severity() >= Some(Severity::Error);
-        let errors = || alarms().filter(is_worth).filter(is_error);
+        // What a launcher did because something ended tells no more than that end: Slurm cancels the step whose task has exited.
+        let followed: Vec<(u32, Option<u64>, &[&str])> = alarms()
+            .filter(|alarm| error_level::is_bare_end(&alarm.event.what))
+            .filter_map(|alarm| Some((alarm.file, alarm.line, alarm.event.what.signature()?.explains)))
+            .filter(|(.., explains)| !explains.is_empty())
+            .collect();
+        let follows = |alarm: &&Alarm| {
+            let id = alarm.event.what.signature().map(|signature| signature.id);
+            followed
+                .iter()
+                .any(|(file, line, explains)| *file == alarm.file && *line < alarm.line && id.is_some_and(|id| explains.contains(&id)))
+        };
+        let errors = || alarms().filter(is_worth).filter(is_error).filter(|alarm| !follows(alarm));
         let waits = |alarm: &Alarm| {
             alarm.event.what.signature().is_some_and(|s| s.part == Part::Messenger) && !error_level::is_bare_end(&alarm.event.what)
         };

@@ -32,10 +32,14 @@ pub(super) fn of(report: &Report, proof: &Proof) -> Option<String> {
 
 /// `above` has the line next to the head first.
 fn reason(head: &str, above: &[String], below: &[String]) -> Option<String> {
-    static FRAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\s*(?:[\w:*]+\(\d*\)|\(unknown\)\(\))\.*: ?(.*)$").expect("pattern"));
+    static FRAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\s*(?:([\w:*]+)\(\d*\)|\(unknown\)\(\))\.*: ?(.*)$").expect("pattern"));
     let lines = || above.iter().map(|line| line.trim()).filter(|line| !line.contains("error stack"));
     let own = lines().find_map(|line| line.strip_prefix(OF_ITSELF)).filter(|words| !words.is_empty());
-    let frames = below.iter().map_while(|line| Some(FRAME.captures(line)?.get(1)?.as_str().trim()));
+    let frames = below.iter().map_while(|line| Some(FRAME.captures(line)?.get(2)?.as_str().trim()));
+    // Of a start that fails without a word, the layer in which it did: `MPIDI_OFI_mpi_init_hook` brings up libfabric.
+    let layers = below.iter().map_while(|line| Some(FRAME.captures(line)?.get(1).map_or("", |name| name.as_str())));
+    let layer =
+        || layers.filter(|name| name.starts_with("MPIDI_")).last().filter(|_| head.contains("nit")).map(|name| format!("in {name}"));
     // What the head says already, and the call itself, are no reason.
     let says_more = |words: &&str| {
         let is_call = words.ends_with(" failed") && words.contains('(');
@@ -45,7 +49,7 @@ fn reason(head: &str, above: &[String], below: &[String]) -> Option<String> {
             && !words.starts_with("Internal MPI error")
     };
     let beside = || lines().find(|line| ABOVE_IT.iter().any(|word| line.contains(word)));
-    own.or_else(|| frames.filter(says_more).last()).or_else(beside).map(str::to_owned)
+    own.or_else(|| frames.filter(says_more).last()).or_else(beside).map(str::to_owned).or_else(layer)
 }
 
 #[cfg(test)]
@@ -70,6 +74,12 @@ mod tests {
             reason(head, &lines("libfabric:4121:core:core:fi_getinfo():1<info> Since psm3 can be used, opx has been skipped."), &[]),
             None
         );
+        // Where no frame has words, the layer says which part did not start.
+        let head = "Abort(672785807) on node 0 (rank 0 in comm 0): Fatal error in internal_Init: Other MPI error, error stack:";
+        let stack = lines(
+            "MPID_Init(1719)..............:\nMPIDI_OFI_mpi_init_hook(1661):\n(unknown)(): Other MPI error\n[unset]: write_line error",
+        );
+        assert_eq!(reason(head, &[], &stack).as_deref(), Some("in MPIDI_OFI_mpi_init_hook"));
         // The call, and what the head says, are none; nor is another head above it.
         let head = "Abort(3) (rank 0 in comm 0): Fatal error in PMPI_Send: Invalid count, error stack:";
         let stack = lines(

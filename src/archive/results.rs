@@ -1,7 +1,10 @@
 //! What well-known benchmarks say of themselves: HPL, NAS Parallel Benchmarks, Google Benchmark, perftest, and MLPerf's log.
 
+mod measured;
+
 use crate::base::clean::clip;
 use crate::base::units::{counted, group};
+use measured::{Nvbandwidth, Osu};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -10,7 +13,7 @@ use std::sync::LazyLock;
 /// Of each kind the last, with its line from 1.
 pub(super) fn of(text: &str) -> Vec<(usize, String)> {
     let (mut hpl, mut checks, mut mlperf, mut npb, mut timed) = (None, None, Mlperf::default(), Npb::default(), Timed::default());
-    let mut perftest = Perftest::default();
+    let (mut perftest, mut osu, mut nvbandwidth) = (Perftest::default(), Osu::default(), Nvbandwidth::default());
     for (at, line) in text.lines().enumerate() {
         let no = at + 1;
         if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
@@ -25,17 +28,26 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
             npb.read(no, line);
             timed.read(no, line);
             perftest.read(no, line);
+            osu.read(no, line);
+            nvbandwidth.read(no, line);
         }
     }
     if let (Some((_, row)), Some((passed, failed))) = (&mut hpl, checks) {
         row.push_str(&format!("; {passed} passed residual checks, {failed} failed"));
     }
-    [hpl, mlperf.told(), timed.told()].into_iter().flatten().chain(npb.told).chain(perftest.told).collect()
+    [hpl, mlperf.told(), timed.told(), nvbandwidth.told()]
+        .into_iter()
+        .flatten()
+        .chain(npb.told)
+        .chain(perftest.told)
+        .chain(osu.told())
+        .collect()
 }
 
-/// What is told of the tables of Google Benchmark begins so, and of those of perftest that have come to their end.
+/// What is told of the tables of Google Benchmark begins so, and of those of tests of links that have come to their end.
 pub(super) const TIMED: &str = "Google Benchmark: ";
-pub(super) const MEASURED: &str = "perftest ";
+const PERFTEST: &str = "perftest ";
+pub(super) const MEASURED: [&str; 3] = [PERFTEST, "OSU ", "nvbandwidth: "];
 
 /// The tables of Google Benchmark: below a head the names of what was timed, each with its times, a rate and counters.
 #[derive(Default)]
@@ -120,7 +132,7 @@ impl Perftest {
                 if self.told.len() >= Self::MOST {
                     self.told.remove(0);
                 }
-                self.told.push((no, format!("{MEASURED}{name}{on}: {}, the last {last}", counted(self.rows, "row"))));
+                self.told.push((no, format!("{PERFTEST}{name}{on}: {}, the last {last}", counted(self.rows, "row"))));
             }
             self.column = None;
         } else if !line.is_empty() && !line.contains("CPU frequency") && !line.contains("CPU Frequency") {

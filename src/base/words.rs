@@ -13,6 +13,30 @@ pub fn gpu_words(gpus: &[u32]) -> String {
     numbered("GPU", gpus)
 }
 
+/// `0-3,6`, of numbers in ascending order.
+pub fn ranges(sorted: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &n in sorted {
+        match parts.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(n) => *last = n,
+            _ => parts.push((n, n)),
+        }
+    }
+    let word = |(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}-{b}") };
+    parts.iter().map(word).collect::<Vec<_>>().join(",")
+}
+
+/// The numbers of [`ranges`]; none where it is no such text, or of more numbers than anything here has.
+pub fn from_ranges(text: &str) -> Vec<u32> {
+    const MOST: u32 = 1 << 16;
+    let part = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (from.parse::<u32>().ok()?, to.parse::<u32>().ok()?);
+        (to.checked_sub(from)? < MOST).then_some(from..=to)
+    };
+    text.split(',').map(part).collect::<Option<Vec<_>>>().map_or_else(Vec::new, |parts| parts.into_iter().flatten().collect())
+}
+
 /// `CUDA device 3`, as the process counts them.
 pub fn cuda_words(devices: &[u32]) -> String {
     numbered("CUDA device", devices)
@@ -150,11 +174,28 @@ fn ends_word(rest: &str) -> bool {
     !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
-/// Cuts a text into lines at spaces; a word that is wider than a line is cut, too.
+/// Whether a line does not end between these words: `for 23` and `s` on the next one is hard to read.
+fn is_unit(before: &str, word: &str) -> bool {
+    const UNITS: [&str; 18] =
+        ["s", "ms", "us", "m", "h", "d", "%", "W", "b/s", "Gb/s", "Mb/s", "GB/s", "MB/s", "KiB", "MiB", "GiB", "TiB", "°C"];
+    let ends = before.rsplit(' ').next().unwrap_or_default().trim_start_matches('(');
+    ends.starts_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')', '?']))
+}
+
+/// Cuts a text into lines at spaces, but not between a number and its unit; a word that is wider than a line is cut, too.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
+    let text = clean(text);
+    let mut words: Vec<std::borrow::Cow<'_, str>> = Vec::new();
+    for word in text.split(' ') {
+        match words.last_mut() {
+            Some(last) if is_unit(last, word) => *last = format!("{last} {word}").into(),
+            _ => words.push(word.into()),
+        }
+    }
     let mut lines: Vec<String> = Vec::new();
-    for word in clean(text).split(' ') {
+    for word in &words {
+        let word: &str = word;
         let mut word = word;
         match lines.last_mut() {
             Some(line) if line.width() + 1 + word.width() <= width => {

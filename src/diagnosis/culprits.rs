@@ -60,6 +60,10 @@ impl Culprits {
         }
     }
 
+    pub fn rank(&self, job: &str, rank: u32) -> Option<Severity> {
+        self.ranks.get(job)?.get(&rank).copied()
+    }
+
     pub fn pid(&self, pid: u32) -> Option<Severity> {
         self.pids.get(&pid).copied()
     }

@@ -51,8 +51,8 @@ pub struct Gpu {
     pub processes: Vec<GpuProcess>,
     /// Lists of processes in a row that left much of its used memory unexplained.
     unexplained: u8,
-    /// The job and the rank that last worked here: it may have ended.
-    pub had: Option<(String, u32)>,
+    /// The job and its ranks that last worked here, several where they share it: they may have ended.
+    pub had: Option<(String, Vec<u32>)>,
     pub activity: Activity,
     pub activity_since: Stamp,
     /// GPM, or differences of fields 138 and 139; bytes/s.

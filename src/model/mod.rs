@@ -646,10 +646,23 @@ impl Model {
         at_work.rev().max_by_key(|(job, pid)| (job.rank_of(*pid).is_some(), job.pids().count()))
     }
 
-    /// Keeps of each GPU which rank works there, for when it has ended.
+    /// The job that works on a GPU, and its ranks there in ascending order: several where they share it, none where its processes have no ranks.
+    pub fn ranks_on_gpu(&self, index: u32) -> Option<(&Job, Vec<u32>)> {
+        let (job, _) = self.owner_of_gpu(index)?;
+        let works = |pid: &u32| self.gpu_of_pid(*pid) == Some(index) && self.processes.get(pid).is_some_and(Process::is_alive);
+        Some((job, job.ranks.iter().filter(|(_, pid)| works(pid)).map(|(rank, _)| *rank).collect()))
+    }
+
+    /// The one rank that works on a GPU, and its job. None where several share it: what the GPU tells is of no one of them.
+    pub fn only_rank_on_gpu(&self, index: u32) -> Option<(&Job, u32)> {
+        let (job, ranks) = self.ranks_on_gpu(index)?;
+        <[u32; 1]>::try_from(ranks).ok().map(|[rank]| (job, rank))
+    }
+
+    /// Keeps of each GPU which ranks work there, for when they have ended.
     fn remember_ranks(&mut self) {
-        let had = |index: u32| self.owner_of_gpu(index).and_then(|(job, pid)| Some((job.id.clone(), job.rank_of(pid)?)));
-        let all: Vec<(u32, (String, u32))> = self.gpus.keys().filter_map(|index| Some((*index, had(*index)?))).collect();
+        let had = |index: u32| self.ranks_on_gpu(index).filter(|(_, ranks)| !ranks.is_empty()).map(|(job, ranks)| (job.id.clone(), ranks));
+        let all: Vec<(u32, (String, Vec<u32>))> = self.gpus.keys().filter_map(|index| Some((*index, had(*index)?))).collect();
         for (index, had) in all {
             if self.gpus.get(&index).is_some_and(|gpu| gpu.had.as_ref() != Some(&had)) {
                 self.gpu(index, |gpu| gpu.had = Some(had));

@@ -678,6 +678,8 @@ impl Progress {
     /// The time since the line before, if this one came later.
     fn note_gap(&mut self, at: Stamp) -> bool {
         let Some(last) = self.last_step_at.filter(|last| at > *last) else { return false };
+        // Lines without a step begin with the first of them.
+        self.steady_since.get_or_insert(last);
         // A time in which nobody looked is not known to be a pause of the job.
         let gap = at.secs_since(last.plus(self.unwatched)).max(0.0);
         if gap > self.gaps.median_of_last(8).map_or(3.0, |usual| (usual * 4.0).max(3.0)) {
@@ -734,7 +736,9 @@ impl Progress {
 
     /// What steps usually take, before they became slower if they did: the median and the 90th percentile, seconds.
     pub fn usual_step_s(&self) -> Option<(f64, f64)> {
-        self.usual_step_s
+        let (median, most) = self.usual_step_s?;
+        // Where many of the steps that are known are slow ones already, what was usual before them is told apart.
+        Some(self.slow.filter(|slow| slow.before_s < median).map_or((median, most), |slow| (slow.before_s, slow.before_s * 1.1)))
     }
 
     /// The usual and the longest pause between two progress lines, seconds.

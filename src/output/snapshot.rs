@@ -134,15 +134,16 @@ pub fn training(progress: &Progress) -> Map<String, Value> {
 fn gpu(model: &Model, gpu: &Gpu) -> Value {
     let sample = &gpu.sample;
     let gpm = gpu.gpm().unwrap_or_default();
-    let owner = model.owner_of_gpu(gpu.index);
+    let owner = model.ranks_on_gpu(gpu.index);
     json!({
         "index": gpu.index,
         "uuid": gpu.info.uuid,
         "name": gpu.info.name,
         "bus_id": gpu.info.bus_id,
         "numa": gpu.info.numa,
-        "job": owner.map(|(job, _)| job.id.as_str()),
-        "rank": owner.and_then(|(job, pid)| job.rank_of(pid)),
+        "job": owner.as_ref().map(|(job, _)| job.id.as_str()),
+        "rank": model.only_rank_on_gpu(gpu.index).map(|(_, rank)| rank),
+        "ranks": owner.map_or_else(Vec::new, |(_, ranks)| ranks),
         "pids": gpu.processes.iter().map(|p| p.pid).collect::<Vec<_>>(),
         "activity": gpu.activity.as_str(),
         "util_pct": sample.util_pct,

@@ -129,7 +129,7 @@ pub const DEMOS: &[Demo] = &[
             (ms(48_000), "No warning and no error: a healthy run has nothing to report"),
             (ms(62_000), "A step takes as long as ever: the run ends after step 519"),
             (ms(71_100), "The last step is done: the ranks end, and the GPUs fall idle"),
-            (ms(74_100), "Finished: all processes ended at step 519; an end is no alarm"),
+            (ms(74_100), "Finished: all processes ended at step 519. A normal end raises no alarm"),
         ],
     },
     // Scripts: tests/fixtures/hosts/scripts/demo-*.play

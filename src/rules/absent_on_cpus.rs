@@ -1,6 +1,6 @@
 //! Who is absent, by what the processes of a job on CPUs wait in, or by CPUs alone where neither RAS nor GPUs tell.
 
-use super::hang_rank_absent::{Absent, Far, WAITED_ALONE, WAITED_AT_START, WAITED_FOR_WORK, has_trained, patience};
+use super::hang_rank_absent::{Absent, Far, WAITED_AFTER_FIRST, WAITED_ALONE, WAITED_AT_START, WAITED_FOR_WORK, has_trained, patience};
 use crate::base::severity::Confidence;
 use crate::base::time::span;
 use crate::base::units::{all_here, so_many};
@@ -67,7 +67,7 @@ pub(super) fn calls_of_sleepers(look: &Look, least: Duration) -> Option<Vec<(&Ra
 fn is_unanswered(rank: &RankLook) -> bool {
     let of_socket = |wait: &Wait| wait.file.as_deref().is_some_and(|file| file.starts_with("socket:"));
     let receives = |wait: &Wait| matches!(wait.call.as_deref(), Some("recvfrom" | "recvmsg" | "read")) && of_socket(wait);
-    rank.waits_for >= WAITED_FOR_WORK.duration() && rank.waits.first().is_some_and(|wait| wait.pid == rank.pid && receives(wait))
+    rank.waits_for >= WAITED_AFTER_FIRST.duration() && rank.waits.first().is_some_and(|wait| wait.pid == rank.pid && receives(wait))
 }
 
 /// Calls in which nothing is sent or fetched meanwhile.
@@ -87,7 +87,9 @@ pub(super) fn waits_in_gloo(rank: &RankLook, call: &str) -> bool {
 pub(super) fn by_calls(look: &Look) -> Option<Absent> {
     let calls = calls_of_sleepers(look, WAITED_ALONE.duration())?;
     let (waiting, elsewhere): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(r, call)| waits_in_gloo(r, call));
-    let has_workers = |r: &RankLook| r.helpers.is_some_and(|h| h.alive + h.dead > 0);
+    // Batches come by a pipe or a queue. Whoever has asked over TCP waits for no worker of its own.
+    let by_tcp = |r: &RankLook| r.waits.first().is_some_and(|wait| wait.peer.is_some());
+    let has_workers = |r: &RankLook| r.helpers.is_some_and(|h| h.alive + h.dead > 0) && !(by_tcp(r) && is_unanswered(r));
     if elsewhere.is_empty()
         || elsewhere.len() > waiting.len()
         || elsewhere.iter().any(|(r, call)| r.rank == 0 && !IDLE_CALLS.contains(call) && !is_unanswered(r) || has_workers(r))

@@ -108,7 +108,7 @@ fn described(mut found: Finding, loss: &Loss) -> Finding {
     let is_efa = loss.grew.iter().any(|g| g.name.starts_with("retrans_"));
     found.next = Some(match is_efa {
         true => {
-            "compare with the devices of the other nodes: `rdma statistic show`; where one path stays bad, give AWS device and time".into()
+            "compare with the devices of the other nodes: `rdma statistic show`; if only one path stays bad, report its device and the time to AWS".into()
         }
         false => "compare both ends: `rdma statistic show`, `ethtool -S`; PFC and ECN of the switch on RoCE".into(),
     });

@@ -78,7 +78,7 @@ pub(super) const WAITED_AFTER_FIRST: Limit = Limit::seconds(
     "hang-rank-absent",
     "after_first_steps",
     14.0,
-    "the same in the first steps, where the process of the rank that is missed does nothing",
+    "the same in the first steps, where the process of the rank that is missed does nothing, and where it waits for an answer over the network",
 );
 
 /// A rank that launches ahead of the others fills a queue: so many operations and not more.

@@ -103,9 +103,12 @@ impl Hit {
             worked.filter(|(_, pid)| gone_at(pid).is_some() && model.gpu_of_pid(*pid) == Some(index)).max_by_key(|(_, pid)| gone_at(pid))
         };
         if let Some((job, pid)) = model.owner_of_gpu(index).or_else(just_worked) {
-            hit.pid = Some(pid);
-            hit.rank = job.rank_of(pid);
             hit.job = Some(job.id.clone());
+            // Of ranks that share it, it is not known whose work met the fault.
+            if model.ranks_on_gpu(index).is_none_or(|(_, ranks)| ranks.len() < 2) {
+                hit.pid = Some(pid);
+                hit.rank = job.rank_of(pid);
+            }
         }
         hit
     }

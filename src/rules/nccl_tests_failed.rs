@@ -106,7 +106,7 @@ pub(crate) fn judge(table: &Table, path: &str) -> Vec<Finding> {
         out.push(
             failed(Severity::Warning, sure, format!("{name} did not finish: it stopped{at}"))
                 .because("its last lines are missing: it hangs, was killed, still runs, or its log is cut off")
-                .proved("line", path, line(last), "the last line of the run".to_owned()),
+                .proved("line", path, line(last), "the last line of the test itself".to_owned()),
         );
     } else if let Some(said) = table.failures.first() {
         out.push(

@@ -177,7 +177,7 @@ impl TickContext<'_> {
         };
         let near = Topology::of(self.model).nearest_gpus(&Place::of_port(&port.info));
         let [gpu] = near.as_slice() else { return String::new() };
-        let rank = self.model.owner_of_gpu(*gpu).and_then(|(job, pid)| job.rank_of(pid));
+        let rank = self.model.only_rank_on_gpu(*gpu).map(|(_, rank)| rank);
         format!(" (near GPU {gpu}{})", rank.map_or(String::new(), |rank| format!(", rank {rank}")))
     }
 

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     id: "rendezvous-failed",
     severity: Severity::Error,
     title: "The processes of the job did not find one another",
-    how: "Messages of PyTorch's store and rendezvous, or of NCCL's bootstrap; a host name that does not resolve, however often it is tried",
+    how: "Messages of PyTorch's store and rendezvous, or of NCCL's bootstrap; a host name that does not resolve, or a connection of NCCL that is not answered, however often it is tried",
     advice: "Same MASTER_ADDR, MASTER_PORT and world size on all nodes; the port reachable from all of them; no process of an earlier run left on it",
     life: ONCE,
     chain: Chain { is_of_the_start: true, says_who_waited: true, ..Chain::PLAIN },
@@ -31,26 +31,78 @@ const TRIED: Limit = Limit::seconds("rendezvous-failed", "after", 15.0, "a host 
 const BETWEEN_TRIES: Duration = Duration::from_secs(75);
 /// The text of a name that does not resolve, which is tried again until the timeout.
 const HOST_UNKNOWN: &str = "store-host-unknown";
+/// The text of a connection of NCCL to which there was not even a refusal. Each takes Linux 127 s by `net.ipv4.tcp_syn_retries`.
+const UNANSWERED: &str = "sock-connect-unanswered";
+const UNANSWERED_TIMES: u64 = 3;
 /// Lines of launchers and libraries around the tries: of a log with more, the job went on.
 const OTHER_LINES: u64 = 60;
 
 fn on_facts(ctx: &FactContext, out: &mut Vec<Finding>) {
     for facts in ctx.each() {
-        let of_run = |a: &&Alarm| facts.model.files.get(&a.file).is_some_and(|file| file.is_present(a.run));
-        let is_unknown = |a: &&Alarm| a.event.what.signature().is_some_and(|s| s.id == HOST_UNKNOWN);
-        let tries: Vec<&Alarm> = facts.model.record_of(&facts.job.id).alarms.iter().filter(of_run).filter(is_unknown).collect();
+        let tries = tries(&facts, HOST_UNKNOWN);
         if let Some(first) = tries.first().filter(|_| goes_on(ctx, &facts, &tries)) {
             out.push(unresolved(&facts, first, &tries));
         }
+        let tries = self::tries(&facts, UNANSWERED);
+        if let Some(first) = tries.first().filter(|_| is_never_answered(&facts, &tries)) {
+            out.push(unanswered(&facts, first, &tries));
+        }
     }
+}
+
+/// Lines of a text of the run that the log shows last.
+fn tries<'a>(facts: &Facts<'a>, id: &str) -> Vec<&'a Alarm> {
+    let of_run = |a: &&Alarm| facts.model.files.get(&a.file).is_some_and(|file| file.is_present(a.run));
+    let is_it = |a: &&Alarm| a.event.what.signature().is_some_and(|s| s.id == id);
+    facts.model.record_of(&facts.job.id).alarms.iter().filter(of_run).filter(is_it).collect()
+}
+
+fn times(tries: &[&Alarm]) -> u64 {
+    tries.iter().map(|a| a.count).sum()
+}
+
+fn has_stepped(facts: &Facts) -> bool {
+    facts.model.progress_of(&facts.job.id).is_some_and(|p| p.step.is_some() || p.done_at.is_some())
+}
+
+/// The log ends, or the job stands, while a connection is tried again and again; nothing has come of it.
+fn is_never_answered(facts: &Facts, tries: &[&Alarm]) -> bool {
+    /// The longest from one try to the next: what Linux waits, and NCCL's sleep after it.
+    const BETWEEN: Duration = Duration::from_secs(180);
+    let times = times(tries);
+    if times < UNANSWERED_TIMES || has_stepped(facts) {
+        return false;
+    }
+    if facts.ended || facts.job.archived {
+        // Of the file in which they stand: others may be those of ranks that wait in silence.
+        return tries.iter().all(|first| {
+            let behind = facts.model.files.get(&first.file).zip(first.line).map(|(file, line)| file.lines.saturating_sub(line));
+            behind.is_some_and(|behind| behind <= times + OTHER_LINES)
+        });
+    }
+    let last = tries.iter().map(|a| a.last_seen_at).max();
+    last.is_some_and(|last| facts.model.now.since(facts.model.watched(last)) <= BETWEEN)
+}
+
+fn unanswered(facts: &Facts, first: &Alarm, tries: &[&Alarm]) -> Finding {
+    let signature = first.event.what.signature();
+    let peer = signature.and_then(|s| s.thing(&first.text, None)).map_or_else(String::new, |peer| format!("{}, ", clip(&clean(&peer), 80)));
+    let words = format!("TCP connections to {peer}another rank are not answered: {} tries", times(tries));
+    let since = first.at.unwrap_or(first.seen_at);
+    let mut found = RULE.finding("unanswered", words, since);
+    found.job = Some(facts.job.id.clone());
+    found.confidence = Confidence::Likely;
+    found.why = signature.map_or_else(String::new, |s| s.means.to_owned());
+    found.next = signature.map(|s| s.next.to_owned());
+    found.evidence = vec![Evidence::line(facts.model.path_of(first.file), first.line, &first.text, since)];
+    found
 }
 
 /// It was tried in vain until now, or until the end of the log.
 fn goes_on(ctx: &FactContext, facts: &Facts, tries: &[&Alarm]) -> bool {
     let (model, job) = (facts.model, facts.job);
-    let stepped = model.progress_of(&job.id).is_some_and(|p| p.step.is_some() || p.done_at.is_some());
-    let times: u64 = tries.iter().map(|a| a.count).sum();
-    if stepped || !facts.bringup.inits.is_empty() || times < 2 {
+    let times = times(tries);
+    if has_stepped(facts) || !facts.bringup.inits.is_empty() || times < 2 {
         return false;
     }
     let (from, to) = (tries.iter().map(|a| a.seen_at).min(), tries.iter().map(|a| a.last_seen_at).max());
@@ -78,7 +130,7 @@ fn unresolved(facts: &Facts, first: &Alarm, tries: &[&Alarm]) -> Finding {
     let mut found = RULE.finding("host name", words, since);
     found.job = Some(facts.job.id.clone());
     found.confidence = Confidence::Certain;
-    let times: u64 = tries.iter().map(|a| a.count).sum();
+    let times = times(tries);
     let over = tries.iter().map(|a| a.last_seen_at).max().map_or(Duration::ZERO, |last| last.since(first.seen_at));
     let for_ = if over >= Duration::from_secs(1) { format!(" in {}", span(over)) } else { String::new() };
     found.why = format!("tried {times} times{for_}, and never found");

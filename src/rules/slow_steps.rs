@@ -109,10 +109,8 @@ fn of_nameless_lines(job: &str, slow: SlowSince, now_s: f64) -> Finding {
     let mut found = found(job, slow.since, (slow.before_s, now_s), "");
     let (before, after) = (seconds(slow.before_s), seconds(now_s));
     found.summary = format!("the lines of the log come every {after} instead of every {before}");
-    found.why = format!(
-        "what they tell of the speed fell, and the time from one to the next rose by a factor of {:.1} and stays there",
-        now_s / slow.before_s
-    );
+    found.why =
+        format!("the speed that they report fell, and they come {:.1} times as far apart as before, and still do", now_s / slow.before_s);
     found.evidence = vec![Evidence::of("line", format!("the newest of them {after} apart, {before} before"))];
     found
 }
@@ -239,7 +237,7 @@ pub(super) fn shared_gpus(model: &Model, job: Option<&Job>, look: &Look) -> Vec<
     let of_rank = |rank: &RankLook| {
         let other = stranger_on(model, job, rank.gpu?)?;
         let words = format!(
-            "pid {} ({}), which is not of this job, works on GPU {} of rank {}, too",
+            "pid {} ({}), which is not part of this job, also uses GPU {} of rank {}",
             other.info.pid,
             clean(&other.info.comm),
             rank.gpu?,

@@ -145,18 +145,20 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
     };
     let ranks: Vec<u32> = look.alive().filter(held).map(|r| r.rank).collect();
     let mut found = finding(job, &ranks, look, since);
-    found.summary =
-        format!("the checkpoint does not end: {} so far, much longer than usual, and nothing is written", span(look.at.since(since)));
+    let so_far = format!("{} so far, much longer than usual, and nothing is written", span(look.at.since(since)));
+    found.summary = format!("the checkpoint does not end: {so_far}");
+    // Who waits stands first: it is what the reader looks for, and a narrow screen cuts the end.
+    let who_waits = |what: &str| format!("{what}; the checkpoint takes {so_far}");
     let storage = |r: &'_ RankLook| r.waits.iter().find(|wait| wait.what() == WaitsFor::Storage).cloned();
     let waits: Vec<(u32, Wait)> = look.alive().filter_map(|r| Some((r.rank, storage(r)?))).collect();
     if let Some(mount) = waits.iter().find_map(|(_, wait)| wait.mount.as_ref()) {
-        found.summary = format!("{}; {} waits for {}", found.summary, rank_words(&ranks), mount_words(mount));
+        found.summary = who_waits(&format!("{} {} for {}", rank_words(&ranks), does(ranks.len(), "wait"), mount_words(mount)));
         found.next = Some(next(Some(mount), 0));
     }
     let pipes: Vec<&RankLook> = look.alive().filter(|r| to_a_pipe(r)).collect();
     if let Some(first) = pipes.first() {
         let who: Vec<u32> = pipes.iter().map(|r| r.rank).collect();
-        found.summary = format!("{}; {} {} in write to a pipe that nobody reads", found.summary, rank_words(&who), does(who.len(), "wait"));
+        found.summary = who_waits(&format!("{} {} in write to a pipe that nobody reads", rank_words(&who), does(who.len(), "wait")));
         found.next = Some(py_spy(first.pid));
     }
     if let Some((rank, wait)) = look.alive().find_map(|r| Some((r, r.awaits_an_answer()?))).filter(|_| ranks.is_empty()) {
@@ -164,7 +166,7 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
         (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
         // Of several, one may wait for the job's store only.
         if look.alive().count() == 1 {
-            found.summary = format!("{}; {} waits in {}", found.summary, rank.name(), wait.words());
+            found.summary = who_waits(&format!("{} waits in {}", rank.name(), wait.words()));
             (found.ranks, found.gpus) = (vec![rank.rank], look.gpus_of(&[rank.rank]));
             found.next = Some(py_spy(rank.pid));
         }
@@ -172,6 +174,8 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
     found.next = found.next.or_else(|| look.alive().next().map(|r| next(None, r.pid)));
     found.evidence =
         waits.iter().take(8).map(|(rank, wait)| Evidence::of("process", format!("rank {rank} waits in {}", wait.words()))).collect();
+    let piped = pipes.iter().filter_map(|r| Some(format!("pid {} of rank {} waits in {}", r.pid, r.rank, r.stands()?.words())));
+    found.evidence.extend(piped.take(8).map(|words| Evidence::of("process", words)));
     found.evidence.push(Evidence::of("line", format!("a checkpoint began {} ago", span(look.at.since(since)))));
     told_by(&mut found, look);
     Some(found)

@@ -181,7 +181,7 @@ const OWN: &[Key] = &[
     key(Action::Mute, "mute", &["A"], Group::Program, "mute the rule of the selected finding while nccl-top runs"),
     main_key(Action::Stack, "stack", &["x"], Group::Program, "show the culprit's stack (runs py-spy, asks first)", "stack"),
     key(Action::Stacks, "stacks", &["X"], Group::Program, "show the stacks of all ranks and data loaders (runs py-spy, asks first)"),
-    key(Action::Dumps, "dumps", &["D"], Group::Program, "have the ranks write their Flight Recorder dumps (asks first)"),
+    key(Action::Dumps, "dumps", &["D"], Group::Program, "ask the ranks to write their Flight Recorder dumps (asks first)"),
     main_key(Action::Evidence, "evidence", &["e"], Group::Program, "save an evidence bundle (asks for a directory)", "save evidence"),
     key(Action::Options, "options", &[":", "f2"], Group::Program, "all settings: change them at once, save them"),
     key(Action::Theme, "theme", &["t"], Group::Program, "the next theme"),

@@ -30,7 +30,7 @@ const WORDS: &[(&str, &str)] = &[
     ("share", "rate against the line rate of the port, the busier direction"),
     ("▁▃▅▇", "history, on one time axis for all panes; the lowest block is zero, a blank means no data"),
     ("▂▅▇ ═ ░ ▁ ▒", "a GPU in the timeline: working, higher where it is busier; transfer; waiting; idle; paused"),
-    ("▚ ▓ × † ╌", "late in each step; waits for the late one in each step; missing from the collective; lost; no data"),
+    ("▚ ▓ × † ╌", "late in each step; waits for the late one in each step; idle while others wait in a collective; lost; no data"),
     ("│ W", "in the timeline: the state of the job changed; a WARN line came"),
     ("× 23", "in the log: 23 lines that differ only in their numbers, with the range of each; a line that is selected unfolds them"),
     ("root, cascade", "the cause, where to look first; a consequence of it"),

@@ -19,6 +19,7 @@ use super::filter::Filter;
 use super::layout::Want;
 use super::theme::Theme;
 use super::widgets::spark::Axis;
+use super::widgets::table::Sorting;
 use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::base::words::wrap;
@@ -49,7 +50,7 @@ pub struct Pane {
     /// The row that stands for the selected one as long as nothing was chosen, where it is not the first: the culprit's.
     pub first: fn(&Ctx) -> Option<String>,
     /// The columns it can be sorted by, of those that are shown at a width: number from 1, and head.
-    pub sorts: fn(&Ctx, u16) -> Vec<(usize, &'static str)>,
+    pub sorts: fn(&Ctx, u16) -> Vec<Sorting>,
     /// The row at a line of the screen.
     pub row_at: fn(&Ctx, Rect, u16) -> Option<usize>,
     pub open: fn(&Ctx) -> Opened,
@@ -175,6 +176,12 @@ impl<'a> Ctx<'a> {
         &self.session.culprits
     }
 
+    /// Of ranks that share a GPU those that the verdict names, where it names some of them: a row that is marked is theirs. Else all of them.
+    fn named_or_all(&self, job: &str, ranks: Vec<u32>) -> Vec<u32> {
+        let named: Vec<u32> = ranks.iter().copied().filter(|rank| self.culprits().rank(job, *rank).is_some()).collect();
+        if named.is_empty() { ranks } else { named }
+    }
+
     /// The finding that a rank of a job is late in all of its steps, where its verdict rests on that.
     fn straggler(&self, job: &str) -> Option<&'a Finding> {
         self.session.named(job).filter(|finding| finding.rule == crate::rules::straggler::RULE.id && !finding.ranks.is_empty())
@@ -182,9 +189,9 @@ impl<'a> Ctx<'a> {
 
     /// What a GPU is in each step, while the verdict on its job names one that is late in all of them.
     fn in_step(&self, gpu: u32) -> Option<InStep> {
-        let (job, pid) = self.session.model.owner_of_gpu(gpu)?;
+        // Of ranks that share it, some are late and others wait.
+        let (job, _) = self.session.model.only_rank_on_gpu(gpu)?;
         self.straggler(&job.id)?;
-        job.rank_of(pid)?;
         Some(if self.culprits().gpu(gpu).is_some() { InStep::Late } else { InStep::Waits })
     }
 
@@ -223,7 +230,7 @@ const fn no_rows(_: &Ctx) -> Vec<String> {
     Vec::new()
 }
 
-const fn no_sorts(_: &Ctx, _: u16) -> Vec<(usize, &'static str)> {
+const fn no_sorts(_: &Ctx, _: u16) -> Vec<Sorting> {
     Vec::new()
 }
 

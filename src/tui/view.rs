@@ -624,6 +624,13 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
             offer(*action, word);
         }
     } else {
+        let is_table = ui.zoom.is_some() && has_rows(&ui.ctx(session, theme)) && ui.target() != pane_index("findings");
+        // What is done with rows stands before what is done with time: a narrow screen leaves out the last.
+        if is_table {
+            offer(Action::Open, word(Action::Open));
+            offer(Action::Filter, word(Action::Filter));
+            offer(Action::Sort, "sort");
+        }
         if command(session, ui).is_some() {
             offer(Action::Copy, word(Action::Copy));
         }
@@ -640,12 +647,11 @@ fn offers(session: &Session, ui: &Ui, theme: &Theme) -> Vec<(String, &'static st
         for (action, word) in of_time(&ui.mode) {
             offer(*action, word);
         }
-        offer(Action::Filter, word(Action::Filter));
-        if ui.zoom.is_none() || ui.target() != pane_index("training") {
-            offer(Action::Open, word(Action::Open));
+        if !is_table {
+            offer(Action::Filter, word(Action::Filter));
         }
-        if ui.zoom.is_some() && has_rows(&ui.ctx(session, theme)) && ui.target() != pane_index("findings") {
-            offer(Action::Sort, "sort");
+        if !is_table && (ui.zoom.is_none() || ui.target() != pane_index("training")) {
+            offer(Action::Open, word(Action::Open));
         }
     }
     offer(Action::Help, word(Action::Help));

@@ -307,7 +307,7 @@ fn whom_the_launcher_ended_is_not_to_blame() {
         ends(1293)
     );
     // 1292 ended by SIGABRT of its own.
-    holds(&log, &["ended too the launcher ended 2 other processes by SIGTERM (pids 1290, 1293): they are not to blame"]);
+    holds(&log, &["also ended the launcher ended 2 other processes by SIGTERM (pids 1290, 1293): they are not to blame"]);
     let waited = "[rank1]:[E626 04:24:44.113881913 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n";
     lacks(&format!("{waited}{}", ends(1290)), &["not to blame"]);
 }
@@ -906,7 +906,7 @@ fn nobody_is_acquitted_who_may_be_among_those_that_the_launcher_ended() {
         std::fs::read_to_string(path).expect("the log of a run")
     };
     // Its lines name no process of a rank.
-    holds(&log("mismatch"), &["the launcher ended 8 processes by SIGTERM", "that follows from it"]);
+    holds(&log("mismatch"), &["the launcher ended 8 processes by SIGTERM", "which follows from it"]);
     // Here they do: and nobody looks at a process that was ended.
     holds(&log("hang"), &["the launcher ended 7 other processes by SIGTERM", "read what rank 3 printed last"]);
 }

@@ -257,7 +257,7 @@ fn help_and_prompt() {
         ui.act(Action::Filter, &session, &Theme::mono());
     };
     let shown = text(&screen(&session, prompt, &Theme::mono(), SIZES[0]));
-    assert!(shown.ends_with(" only what has: █\n"), "{shown}");
+    assert!(shown.ends_with(" show only: █\n"), "{shown}");
 }
 
 /// What stands on the overview of a world, from which width on. Each text is part of one row.

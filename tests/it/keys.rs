@@ -307,17 +307,17 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
             s.press(key, "why not", |s| footer(s).contains("this pane has no rows to filter"));
             s.press("3", "the GPUs", is_zoomed);
             let idles = |s: &vt100::Screen| rows(s).iter().any(|r| r.starts_with("│  3 "));
-            s.press(key, "a prompt", |s| footer(s).starts_with(" only what has: "));
+            s.press(key, "a prompt", |s| footer(s).starts_with(" show only: "));
             s.press("waiting", "filtered while one types", |s| title(s).contains("only waiting") && !idles(s));
-            s.press("\x1b", "not filtered", |s| !title(s).contains("only") && !footer(s).contains("only what has"));
+            s.press("\x1b", "not filtered", |s| !title(s).contains("only") && !footer(s).contains("show only"));
             s.press("7", "the log", |s| title(s).starts_with("Log"));
-            s.press(key, "a prompt", |s| footer(s).starts_with(" only what has: "));
+            s.press(key, "a prompt", |s| footer(s).starts_with(" show only: "));
             s.press("step /32[12] / !zzz\r", "filtered", |s| title(s).contains("only step /32[12] / !zzz"));
             let shown = s.look(rows).into_iter().filter(|r| r.contains("| loss")).collect::<Vec<_>>();
             assert!(shown.len() == 2 && shown[0].contains("step 321 ") && shown[1].contains("step 322 "), "{shown:?}");
             s.press(key, "the filter to be edited", |s| footer(s).contains("step /32[12] / !zzz"));
             s.press("\x15/(/\r", "what is wrong", |s| footer(s).contains("is no regular expression"));
-            s.press("\x1b", "not filtered", |s| !title(s).contains("only") && !footer(s).contains("only what has"));
+            s.press("\x1b", "not filtered", |s| !title(s).contains("only") && !footer(s).contains("show only"));
         }
         Action::FilterRank => {
             s.press("7", "the log", is_zoomed);
@@ -507,7 +507,7 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
                 let begin = &row.help[..row.help.len().min(20)];
                 // Searched for, it stands on the first page: in the title, and in its place.
                 s.keys(&format!("/{begin}\r"));
-                s.wait_until(begin, |s| !footer(s).contains("only what has") && s.contents().matches(begin).count() >= 2);
+                s.wait_until(begin, |s| !footer(s).contains("show only") && s.contents().matches(begin).count() >= 2);
                 s.press("\x1b", "all of it", |s| !has(s, "Help, only"));
             }
             s.press("G", "its end", |s| has(s, "moves in the list below the"));
@@ -863,6 +863,11 @@ fn the_mouse_does_what_the_help_says() {
     let at = place(&s, "GPUs: 4");
     click(&mut s, at);
     s.wait_until("the GPUs alone", |s| is_zoomed(s) && title(s).starts_with("GPUs"));
+    for said in ["sorted by util%", "sorted by util%, reversed"] {
+        let at = place(&s, "util%");
+        click(&mut s, at);
+        s.wait_until(said, |s| notice(s) == said);
+    }
     let at = place(&s, " 1452 ");
     click(&mut s, at);
     s.wait_until("GPU 2", |s| selected(s).is_some_and(|r| r.starts_with('2')) && has(s, "GPU 2 "));

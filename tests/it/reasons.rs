@@ -726,3 +726,35 @@ fn ranks_that_crash_together_are_named_together() {
         ),
     ]);
 }
+
+/// A program's own frame around its last words, a wrapped sentence, an exception whose end stands in the next line: what a launcher did after it
+/// is no reason.
+#[test]
+fn what_a_program_says_in_several_lines_is_one_reason() {
+    let retries = |n: u32| {
+        let line = |i: u32| {
+            format!(
+                "n1:4:7 [0] NCCL INFO socketStartConnect: connect returned Connection timed out, retrying ({i}/34) after sleep for {i}00 msec\n"
+            )
+        };
+        (1..=n).map(line).collect::<String>()
+    };
+    let init = "n1:4:4 [0] NCCL INFO NCCL version 2.26.2+cuda12.8\n\
+                n1:4:9 [0] NCCL INFO ncclCommInitRank comm 0x5573b2f05680 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 2d000 commId 0xc5194a2a2d53c3b9 - Init START\n";
+    let (unanswered, answered) =
+        (format!("{init}{}", retries(4)), format!("{init}{}{}", retries(4), "n1:4:9 [0] NCCL INFO Channel 00/24 : 0 1\n".repeat(80)));
+    all_are(&[
+        (
+            "fail said-no-gpu line 5 [] Fatal error: Cannot run short-ranged interactions on a GPU because no GPU is detected.",
+            "Program:     gmx mdrun, version 2023.1\nSource file: src/taskassignment/findallgputasks.cpp (line 85)\nMPI rank:    0 (out of 8)\n\n\
+             Fatal error:\nCannot run short-ranged interactions on a GPU because no GPU is\ndetected.\n",
+        ),
+        (
+            "fail fatal-level line 1 [] FileExistsError: [Errno 17] File exists: '/scratch/files/S043'",
+            "FileExistsError: [Errno 17] File exists:\n'/scratch/files/S043'\n\nsrun: error: node-1: task 3: Exited with exit code 1\n\
+             slurmstepd: error: *** STEP 494583.0 ON node-1 CANCELLED AT 2026-04-20T09:09:37 ***\nsrun: error: node-1: tasks 0-2: Terminated\n",
+        ),
+        ("fail rendezvous-failed line 3 [] TCP connections to another rank are not answered: 4 tries", &unanswered),
+        ("warn init-stuck line 2 [0]", &answered),
+    ]);
+}

@@ -148,8 +148,8 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
     let (id, _) = session.main_job().map(|(id, v)| (id.to_owned(), v.clone())).unwrap();
     session.model.now = session.model.now.plus(Duration::from_secs(9));
     let text = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
-    assert!(text.contains(" ▲ NO STEP for 9 s (usually 0.1 s)  after step 256"), "{text}");
-    assert!(text.contains("step 256   last step 9 s ago (usually 0.1 s)") && text.contains("9 s ago   loss 1.0002"), "{text}");
+    assert!(text.contains(" ▲ NO STEP for 9 s (usually one every 0.1 s)  after step 256"), "{text}");
+    assert!(text.contains("step 256   last step 9 s ago (usually every 0.1 s)") && text.contains("9 s ago   loss 1.0002"), "{text}");
     assert!(!text.contains("ETA"), "{text}");
     let quiet = &nccl_top::output::snapshot::json(&session, Zone::UTC)["jobs"][0]["quiet"];
     assert!(quiet["for_s"].as_f64().is_some_and(|s| s >= 9.0) && quiet["usual_s"].as_f64().is_some_and(|s| s < 1.0), "{quiet}");
@@ -279,4 +279,21 @@ fn what_differs_from_its_siblings_stands_out() {
     view::draw(&mut buf, &session, &ui, &theme);
     assert_eq!(look(&buf, " 15 ").fg, theme.text.fg.or(Some(ratatui::style::Color::Reset)), "the space before it");
     assert_eq!(look(&buf, "15 ").fg, theme.look.fg);
+}
+
+/// Four ranks share a GPU, and one of them is named: no row says that it is another one.
+#[test]
+fn of_ranks_that_share_a_gpu_the_named_one_is_marked() {
+    let session = worlds::recorded("shard-pipe", 50);
+    let all = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
+    let row = |begins: &str| all.lines().find(|line| line.contains(begins)).unwrap_or_else(|| panic!("no {begins:?} in\n{all}"));
+    assert!(row("│► 0    3    5898 ").contains("idle"), "{all}");
+    assert!(row("│ ► rank 3 GPU 0").contains('▁'), "{all}");
+    // Before that all of them stand there.
+    let session = worlds::recorded("shard-pipe", 25);
+    let all = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
+    assert!(all.contains("│  0  0-3  4 pids ") && all.contains("│   ranks 0-3 GPU 0"), "{all}");
+    let snapshot = nccl_top::output::snapshot::json(&session, Zone::UTC);
+    let gpu = &snapshot["gpus"][0];
+    assert_eq!((&gpu["rank"], &gpu["ranks"]), (&serde_json::Value::Null, &serde_json::json!([0, 1, 2, 3])));
 }

@@ -237,13 +237,13 @@ fn pairs_are_judged_by_what_joins_them() {
     );
     assert_eq!(
         pair(&session, 0, 1),
-        ("P2P", Verdict::Matches, "GPU0-GPU1: NV18: 18 NVLinks; NCCL uses P2P/CUMEM (2 channels): right".into())
+        ("P2P", Verdict::Matches, "GPU0-GPU1: NV18: 18 NVLinks; NCCL uses P2P/CUMEM (2 channels): the fastest way".into())
     );
     let (used, verdict, why) = pair(&session, 1, 0);
     assert_eq!((used, verdict), ("SHM", Verdict::Below));
-    assert!(why.ends_with("SHM/direct/direct (1 channel): below what joins them (NCCL_P2P_DISABLE=1)"), "{why}");
+    assert!(why.ends_with("SHM/direct/direct (1 channel): slower than the link between them (NCCL_P2P_DISABLE=1)"), "{why}");
     let (_, verdict, why) = pair(&session, 2, 3);
-    assert!(verdict == Verdict::Matches && why.ends_with("(read: GPU3 reads the memory of GPU2 directly): right"), "{why}");
+    assert!(verdict == Verdict::Matches && why.ends_with("(read: GPU3 reads the memory of GPU2 directly): the fastest way"), "{why}");
     assert_eq!(pair(&session, 3, 2).1, Verdict::Below, "by way of another GPU");
     let (_, verdict, why) = pair(&session, 1, 2);
     assert!(verdict == Verdict::Matches && why.contains("SYS") && why.contains("P2P is not used that far"), "{why}");
@@ -269,7 +269,7 @@ fn nics_are_judged_by_how_near_they_are() {
     );
     let (used_, verdict, why) = net(&session, 0, "mlx5_0");
     assert_eq!((used_, verdict), ("GDR", Verdict::Matches), "{why}");
-    assert!(why.contains("PIX: one PCIe switch; NCCL uses NET/IB/GDRDMA (1 channel out, 1 in): right"), "{why}");
+    assert!(why.contains("PIX: one PCIe switch; NCCL uses NET/IB/GDRDMA (1 channel out, 1 in): the nearest way"), "{why}");
     let (_, verdict, why) = net(&session, 1, "mlx5_3");
     assert!(verdict == Verdict::Below && why.contains("far, mlx5_1 is nearer (PXB)"), "{why}");
     assert_eq!(net(&session, 2, "mlx5_3").1, Verdict::Matches, "by way of rank 3, which is near");
@@ -430,7 +430,7 @@ fn the_pane_marks_cells_and_explains_rows() {
     let all = shown.join("\n");
     let row = |name: &str| shown.iter().find(|row| row.starts_with(name)).unwrap_or_else(|| panic!("{all}")).clone();
     assert!(row("GPU0").contains("NV18✓") && row("GPU1").contains("NV18▲"), "{all}");
-    assert!(all.contains("NCCL uses SHM/direct/direct (1 channel): below"), "{all}");
+    assert!(all.contains("NCCL uses SHM/direct/direct (1 channel): slower"), "{all}");
     assert!(!all.contains("NUMA 1 ─"), "no room for a drawing");
     let Opened::Text(title, text) = opened else { panic!("{all}") };
     assert_eq!(title, "GPU1");

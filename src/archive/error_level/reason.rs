@@ -101,7 +101,7 @@ const REASONS: &[Words] = &[
     ),
     may(
         "said-file-missing",
-        r"no such (?:file|device|container|image|key)|\bENOENT\b|\bNotFound|not found|does not exist|doesn't exist|cannot find|couldn't find|could not find",
+        r"no such (?:file|device|container|image|key)|\bENOENT\b|\bNotFound|not found|does not exist|doesn't exist|cannot find|couldn't find|could not (?:find|be (?:found|located))",
     ),
     may(
         "said-settings",

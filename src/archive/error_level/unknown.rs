@@ -2,7 +2,7 @@
 
 use super::line::Line;
 use super::reason::{self, Reason};
-use super::{LONGEST, MOST_FIELDS, words};
+use super::{LONGEST, MOST_FIELDS, sentence, words};
 use crate::base::clean;
 use crate::logs::Origin;
 use crate::logs::prefix::Level;
@@ -29,6 +29,8 @@ pub struct Unknown {
     /// The last line of it.
     pub end: u64,
     pub fields: u8,
+    /// Lines that were put behind it.
+    pub joined: u8,
     pub text: String,
     pub origin: Origin,
     pub weight: Weight,
@@ -63,12 +65,18 @@ impl Unknown {
         let is_empty = words::is_empty(said) || reason.is_none() && words::is_end_only(said);
         let weight = if level >= Weight::Error && (is_empty || only_says_so) { Weight::Empty } else { level };
         let text = clean::clip(&read.words(), LONGEST).into_owned();
-        Some(Unknown { line: no, end: no, fields: 0, text, origin: read.origin.clone(), weight, reason, is_over, story: 0 })
+        Some(Unknown { line: no, end: no, fields: 0, joined: 0, text, origin: read.origin.clone(), weight, reason, is_over, story: 0 })
     }
 
     /// Its end stands in the next line.
     pub fn announces(&self) -> bool {
         self.text.ends_with(':') && !self.text.ends_with("stack:")
+    }
+
+    /// The line behind it goes on in the middle of the sentence, which somebody has wrapped.
+    pub fn is_wrapped(&self, line: &[u8]) -> bool {
+        const MOST_LINES: u8 = 4;
+        (1..MOST_LINES).contains(&self.joined) && sentence::goes_on(self.text.as_bytes(), line)
     }
 
     /// Indented lines of the form `found: 7` may belong to it.
@@ -130,6 +138,11 @@ impl Unknown {
         let ends = words::is_end_of_program(&self.text);
         self.text = clean::clip(&format!("{} {said}", self.text), LONGEST).into_owned();
         self.reason = reason::of(said).or(self.reason);
+        self.joined = self.joined.saturating_add(1);
+        // The words of a reason may stand on both sides of the wrap.
+        if self.joined > 1 {
+            self.reason = self.reason.or_else(|| reason::of(&self.text));
+        }
         if self.weight == Weight::Empty {
             self.weight = if ends { Weight::Fatal } else { Weight::Error };
         }

@@ -85,7 +85,7 @@ pub fn is_report_of_failure(text: &str) -> bool {
 /// How runtimes end a program: `panic: ` of Go, `thread 'main' panicked at` of Rust, a check of C++.
 pub fn is_end_of_program(rest: &str) -> bool {
     static END: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(?:panic: \S|fatal error: \S|thread '[^']*' (?:\([0-9]+\) )?panicked at |Check failed: |.{0,120}\bCheck failed: |Exception in thread |Killed$|Aborted\b|Segmentation fault)").expect("pattern")
+        Regex::new(r"^(?:panic: \S|fatal error: \S|Fatal error:$|thread '[^']*' (?:\([0-9]+\) )?panicked at |Check failed: |.{0,120}\bCheck failed: |Exception in thread |Killed$|Aborted\b|Segmentation fault)").expect("pattern")
     });
     END.is_match(rest)
 }

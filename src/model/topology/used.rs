@@ -258,11 +258,11 @@ impl Used {
             why += &format!(" (read: GPU{to} reads the memory of GPU{from} directly)");
         }
         why += &match verdict {
-            Verdict::Matches if used == "P2P" => ": right".to_owned(),
-            Verdict::Matches => ": right, P2P is not used that far".to_owned(),
+            Verdict::Matches if used == "P2P" => ": the fastest way".to_owned(),
+            Verdict::Matches => ": as it should, P2P is not used that far".to_owned(),
             Verdict::Below if used == "ind" => ": by way of another GPU".to_owned(),
-            Verdict::Below => format!(": below what joins them{}", self.because(&["NCCL_P2P", "NCCL_SHM"])),
-            _ => ": whether that is right is not known".to_owned(),
+            Verdict::Below => format!(": slower than the link between them{}", self.because(&["NCCL_P2P", "NCCL_SHM"])),
+            _ => ": whether there is a faster way is not known".to_owned(),
         };
         Judged { distance, used, verdict, why }
     }
@@ -296,9 +296,9 @@ impl Used {
             (Verdict::Below, None) => {
                 format!(": without GPUDirect RDMA, data goes through host memory{}", self.because(&["NCCL_NET_GDR"]))
             }
-            (Verdict::Matches, _) => ": right".into(),
+            (Verdict::Matches, _) => ": the nearest way".into(),
             _ if is_socket => ": TCP sockets".into(),
-            _ => ": whether that is right is not known".into(),
+            _ => ": whether there is a faster way is not known".into(),
         };
         Judged { distance, used, verdict, why }
     }

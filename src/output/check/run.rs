@@ -506,7 +506,7 @@ pub fn ended_words(report: &Report, f: &Finding) -> Option<String> {
     let are = if pids.len() == 1 { "it is" } else { "they are" };
     let word = if pids.len() == 1 { "pid" } else { "pids" };
     let ended = counted(pids.len(), if tells_others { "other process" } else { "process" });
-    let blame = if tells_apart && tells_others { format!("{are} not to blame") } else { "that follows from it".to_owned() };
+    let blame = if tells_apart && tells_others { format!("{are} not to blame") } else { "which follows from it".to_owned() };
     (!pids.is_empty()).then(|| format!("the launcher ended {ended} by {by} ({word} {}{more}): {blame}", listed.join(", ")))
 }
 

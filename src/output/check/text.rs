@@ -199,7 +199,7 @@ impl Page {
             self.row("calls", Ink::Plain, &calls);
         }
         if let Some(ended) = run::ended_words(report, f) {
-            self.row("ended too", Ink::Plain, &ended);
+            self.row("also ended", Ink::Plain, &ended);
         }
         self.proofs(&f.evidence);
         if let Some(next) = &f.next {

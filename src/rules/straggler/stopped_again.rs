@@ -20,7 +20,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
     let stopped: Vec<&RankLook> = look.alive().filter(|rank| is_stopped_again(rank)).collect();
     let [rank] = stopped.as_slice() else { return None };
     let words = format!(
-        "{} is stopped and let go again and again; {} for it",
+        "{} is stopped and continued over and over; {} for it",
         rank.name(),
         the_other(look.alive().count().saturating_sub(1), "rank", "wait")
     );

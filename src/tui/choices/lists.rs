@@ -5,6 +5,7 @@ use crate::diagnosis::session::Session;
 use crate::tui::filter::Filter;
 use crate::tui::panes::{Ctx, PANES};
 use crate::tui::theme::Theme;
+use crate::tui::widgets::table::Sorting;
 use crate::tui::{log_view, view};
 use std::collections::BTreeSet;
 
@@ -61,11 +62,27 @@ impl Ui {
         if reverse {
             list.reverse = !list.reverse;
         } else {
-            list.sort = sorts.iter().map(|(no, _)| *no).find(|no| *no > list.sort).unwrap_or(0);
+            list.sort = sorts.iter().map(|column| column.no).find(|no| *no > list.sort).unwrap_or(0);
         }
-        let by = sorts.iter().find(|(no, _)| *no == list.sort);
+        self.say_sorted(pane, &sorts);
+    }
+
+    /// Sorts by the column whose head was clicked on, `x` cells from the left end of the table; again, the other way round. `false`: there is none.
+    pub(in crate::tui) fn sort_at(&mut self, session: &Session, theme: &Theme, pane: usize, x: u16) -> bool {
+        let sorts = (PANES[pane].sorts)(&self.ctx(session, theme), view::width_of(session, self, theme, pane));
+        let Some(column) = sorts.iter().find(|column| column.cells.contains(&x)) else { return false };
+        let list = &mut self.lists[pane];
+        list.reverse = list.sort == column.no && !list.reverse;
+        list.sort = column.no;
+        self.say_sorted(pane, &sorts);
+        true
+    }
+
+    fn say_sorted(&mut self, pane: usize, sorts: &[Sorting]) {
+        let list = &self.lists[pane];
+        let by = sorts.iter().find(|column| column.no == list.sort);
         let by = match by {
-            Some((_, head)) => format!("by {head}"),
+            Some(column) => format!("by {}", column.head),
             None if list.sort == 0 => "in its own order".into(),
             None => "by a column for which there is no room".into(),
         };

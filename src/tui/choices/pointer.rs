@@ -80,7 +80,7 @@ impl Ui {
         Effect::Draw
     }
 
-    /// The first click focuses, one on a title zooms, one on a row selects it.
+    /// The first click focuses, one on a title zooms, one on a row selects it, one on the head of a column sorts by it.
     pub(in crate::tui) fn click(&mut self, session: &Session, theme: &Theme, pane: usize, area: Rect, at: Position) {
         self.notice = None;
         self.trail.clear();
@@ -95,7 +95,16 @@ impl Ui {
         }
         let ctx = Ctx { session, ui: self, theme, pane, zoomed: self.zoom.is_some(), focused: true };
         let inside = view::inside(self, area);
-        if let Some(row) = (PANES[pane].row_at)(&ctx, inside, at.y) {
+        let row_at = |y: u16| (PANES[pane].row_at)(&ctx, inside, y);
+        let row = row_at(at.y);
+        // The head of a table stands right above its first row; in a pane with other lines above it, where that is alone on the screen.
+        let is_head = row.is_none() && row_at(at.y.saturating_add(1)).is_some() && (ctx.zoomed || at.y == inside.y);
+        if let Some(x) = at.x.checked_sub(inside.x).filter(|_| is_head)
+            && self.sort_at(session, theme, pane, x)
+        {
+            return;
+        }
+        if let Some(row) = row {
             let rows = self.rows(session, theme, pane);
             if pane == view::pane_index("log") {
                 self.log.at = Some(row as u64);

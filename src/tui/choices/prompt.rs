@@ -54,7 +54,7 @@ impl Ask {
         match self {
             Ask::Search => "find",
             Ask::Setting { key } => key,
-            Ask::Filter { .. } | Ask::Within => "only what has",
+            Ask::Filter { .. } | Ask::Within => "show only",
             Ask::Ranks => "only ranks (3 or 0-7,12)",
             Ask::Evidence => "write evidence to (Esc: nothing)",
             Ask::Run { .. } => "run this? (y/n)",

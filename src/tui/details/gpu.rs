@@ -4,6 +4,7 @@ use super::page::{Facts, MOST};
 use super::{Kind, Page, Subject};
 use crate::base::time::span;
 use crate::base::units::{gbytes_per_s, gib};
+use crate::base::words::rank_words;
 use crate::model::gpu::{GPM_HOLDS, Gpu, throttle_words};
 use crate::model::series::Trend;
 use crate::observe::gpu::NvLink;
@@ -25,10 +26,13 @@ fn write(ctx: &Ctx, key: &str, page: &mut Page) -> Option<String> {
     if let Some((since, trouble)) = &gpu.trouble {
         page.fact("trouble", &format!("{} for {}", trouble.detail, span(ctx.session.model.now.since(*since))), theme.act);
     }
-    page.facts(&gpus::cells(ctx, gpu.index));
-    for facts in gpus::facts(ctx, gpu) {
-        page.facts(&facts);
-    }
+    // What the pane has in its columns and below them is told once: what it does first.
+    let without = |facts: Facts, told: &[&str]| facts.into_iter().filter(|(label, _)| !told.contains(label)).collect::<Facts>();
+    let mut below = gpus::facts(ctx, gpu).into_iter().map(|facts| without(facts, &["GPU", "clock limited by"]));
+    let place = below.next();
+    page.facts(&below.next().unwrap_or_default());
+    page.facts(&without(gpus::cells(ctx, gpu.index), &["#", "activity", "SM MHz"]));
+    place.into_iter().chain(below).for_each(|facts| page.facts(&facts));
     page.facts(&more(gpu));
     let limits = gpu.reasons_within(ctx.session.model.now, REASONS);
     let words = throttle_words(limits);
@@ -58,8 +62,12 @@ fn write(ctx: &Ctx, key: &str, page: &mut Page) -> Option<String> {
     links(ctx, gpu, page);
     page.findings(|f| f.gpus.contains(&gpu.index));
     let name = gpu.info.name.as_deref().unwrap_or("");
-    let rank =
-        ctx.session.model.owner_of_gpu(gpu.index).and_then(|(job, pid)| Some(format!("  rank {} of job {}", job.rank_of(pid)?, job.id)));
+    let rank = ctx
+        .session
+        .model
+        .ranks_on_gpu(gpu.index)
+        .filter(|(_, ranks)| !ranks.is_empty())
+        .map(|(job, ranks)| format!("  {} of job {}", rank_words(&ranks), job.id));
     Some(format!("GPU {}  {name}{}", gpu.index, rank.unwrap_or_default()))
 }
 

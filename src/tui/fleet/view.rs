@@ -548,7 +548,7 @@ fn footer(buf: &mut Buffer, area: Rect, shown: &Shown, ui: &FleetUi, theme: &The
     let width = usize::from(area.width);
     if let Some((text, error)) = &ui.prompt {
         let spans = vec![
-            Span::styled(" only what has: ", theme.focus),
+            Span::styled(" show only: ", theme.focus),
             Span::styled(clean(text).into_owned(), theme.text),
             Span::styled("█", theme.focus),
             Span::styled(error.as_ref().map_or(String::new(), |error| format!("  {}", clean(error))), theme.act),

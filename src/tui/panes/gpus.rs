@@ -5,7 +5,8 @@ mod cards;
 use super::{Ctx, InStep, Pane, TRANSFER, labelled, table_row_at};
 use crate::base::clean::clean;
 use crate::base::time::span;
-use crate::base::units::{gbytes_per_s, gib};
+use crate::base::units::{counted, gbytes_per_s, gib};
+use crate::base::words::ranges;
 use crate::diagnosis::verdict::State;
 use crate::model::deeds::Doing;
 use crate::model::gpu::{Activity, GPM_HOLDS, Gpu, throttle_words};
@@ -42,9 +43,16 @@ pub const PANE: Pane = Pane {
 struct Row<'a> {
     gpu: &'a Gpu,
     job: Option<&'a str>,
-    rank: Option<u32>,
-    /// Of the process that works there or was the last to, else of any that holds memory on it.
-    pid: Option<u32>,
+    /// Several where they share it; then those that the verdict names, where it names some of them.
+    ranks: Vec<u32>,
+    /// Of those ranks, or of who works there or was the last to, else of any that holds memory on it.
+    pids: Vec<u32>,
+}
+
+impl Row<'_> {
+    fn rank_words(&self) -> Option<String> {
+        (!self.ranks.is_empty()).then(|| ranges(&self.ranks))
+    }
 }
 
 impl std::ops::Deref for Row<'_> {
@@ -59,8 +67,8 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
         Column::index("#", 2, 0, |_, g| Some(g.index)),
         Column::word("job", 7, 12, 1, |ctx, g| plain(ctx.whose(g.job?)?), |_, g| g.job.map_or(SortKey::Absent, SortKey::word)),
-        Column::index("rank", 4, 0, |_, g| g.rank),
-        Column::index("pid", 7, 5, |_, g| g.pid),
+        Column::number("rank", 4, 0, |_, g| plain(g.rank_words()?), |_, g| SortKey::index(g.ranks.first().copied().map(u64::from))),
+        Column::number("pid", 7, 5, pid, |_, g| SortKey::index(g.pids.first().copied().map(u64::from))),
         Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
         Column::amount("util%", 5, 6, |_, g: &Row| g.sample.util_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
         Column::amount("SM%", 3, 1, |_, g: &Row| g.gpm()?.sm_active_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
@@ -118,7 +126,7 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
     }
     // What still has memory on it is of others, or not given back yet.
     let has_ended = |pid: &u32| ctx.session.model.processes.get(pid).is_some_and(|process| !process.is_alive());
-    if gpu.activity == Activity::Idle && gpu.processes.is_empty() && gpu.pid.as_ref().is_some_and(has_ended) {
+    if gpu.activity == Activity::Idle && gpu.processes.is_empty() && !gpu.pids.is_empty() && gpu.pids.iter().all(has_ended) {
         return Some(("ended".to_owned(), Some(theme.dim)));
     }
     let word = word(gpu)?;
@@ -150,6 +158,15 @@ fn activity(ctx: &Ctx, gpu: &Row) -> Cell {
 
 fn hesitates(ctx: &Ctx) -> bool {
     ctx.main_job().is_some_and(|(job, _)| ctx.session.hesitates(job).is_some())
+}
+
+/// Those of several are in the detail.
+fn pid(_: &Ctx, gpu: &Row) -> Cell {
+    match gpu.pids.as_slice() {
+        [] => None,
+        [one] => plain(one.to_string()),
+        more => plain(counted(more.len(), "pid")),
+    }
 }
 
 fn memory(_: &Ctx, gpu: &Row) -> Cell {
@@ -210,13 +227,19 @@ fn row<'a>(ctx: &Ctx<'a>, gpu: &'a Gpu) -> Row<'a> {
     let model = &ctx.session.model;
     // A rank that has ended stays beside its GPU until somebody else works there: it is the one that everybody looks for.
     let ended = || {
-        let (id, rank) = gpu.had.as_ref().filter(|_| gpu.processes.is_empty())?;
+        let (id, ranks) = gpu.had.as_ref().filter(|_| gpu.processes.is_empty())?;
         let job = model.jobs.get(id).filter(|job| !model.is_stale(job))?;
-        Some((job, *job.ranks.get(rank)?))
+        Some((job, ranks.clone()))
     };
-    let owner = model.owner_of_gpu(gpu.index).or_else(ended);
-    let pid = owner.map(|(_, pid)| pid).or_else(|| gpu.processes.first().map(|p| p.pid));
-    Row { gpu, job: owner.map(|(job, _)| job.id.as_str()), rank: owner.and_then(|(job, pid)| job.rank_of(pid)), pid }
+    let Some((job, ranks)) = model.ranks_on_gpu(gpu.index).or_else(ended) else {
+        return Row { gpu, job: None, ranks: Vec::new(), pids: gpu.processes.first().map(|p| p.pid).into_iter().collect() };
+    };
+    let ranks = ctx.named_or_all(&job.id, ranks);
+    let mut pids: Vec<u32> = ranks.iter().filter_map(|rank| job.ranks.get(rank).copied()).collect();
+    if pids.is_empty() {
+        pids.extend(model.owner_of_gpu(gpu.index).map(|(_, pid)| pid));
+    }
+    Row { gpu, job: Some(&job.id), ranks, pids }
 }
 
 /// Every column of a GPU.
@@ -271,7 +294,7 @@ fn title(ctx: &Ctx) -> String {
     parts.join(" · ")
 }
 
-fn want(ctx: &Ctx, _: u16) -> Option<Want> {
+fn want(ctx: &Ctx, width: u16) -> Option<Want> {
     // Without one, why there is none.
     let count = ctx.session.model.gpus.len().min(2000) as u16;
     let all = if count == 0 { 2 } else { count + 1 };
@@ -279,7 +302,7 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
         width: 36,
         least: match count {
             0 => 1,
-            _ if ctx.culprits().are_ports() => all.min(5),
+            _ if ctx.culprits().are_ports() && width < 100 => all.min(5),
             _ => all.min(9),
         },
         comfort: all.min(17),

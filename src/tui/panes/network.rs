@@ -34,8 +34,6 @@ use ratatui::style::Style;
 use rows::{Nic, Way, all_nics, columns, nics};
 use std::collections::BTreeMap;
 
-pub(super) use rows::ranges;
-
 pub const PANE: Pane = Pane {
     id: "network",
     shows: "EFA, InfiniBand, RoCE and Ethernet ports",

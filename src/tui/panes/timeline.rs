@@ -24,7 +24,7 @@ use crate::tui::theme::{between, severity_mark, state_mark};
 use crate::tui::widgets::graph::{Graph, mirrored, round_up};
 use crate::tui::widgets::put::Put;
 use crate::tui::widgets::time_axis::TimeAxis;
-use lanes::{KINDS, Lane};
+use lanes::{Did, KINDS, Lane};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -125,11 +125,17 @@ fn nics<'a>(ctx: &Ctx<'a>) -> Vec<(&'a Trend, &'a Trend)> {
     model.netdevs.values().filter(|n| n.is_physical()).map(|n| (&n.rx, &n.tx)).collect()
 }
 
-/// `first` has two rows before all others grow.
-fn plan(most: [u16; 7], first: Option<Part>, mut rows: u16) -> [u16; 7] {
+/// While something is wrong, signs of lanes that are seldom seen may be there: what they mean stands below them.
+fn explains_first(ctx: &Ctx) -> bool {
+    ctx.main_job().is_some_and(|(id, _)| ctx.session.named(id).is_some_and(|finding| !finding.ranks.is_empty() || !finding.gpus.is_empty()))
+}
+
+/// `first` has two rows before all others grow, and the legend its own before steps and lanes have more.
+fn plan(most: [u16; 7], first: Option<Part>, legend: bool, mut rows: u16) -> [u16; 7] {
     let mut plan = [0; 7];
     let told = first.map(|part| (part, 2));
-    for (part, upto) in GROW[..4].iter().chain(&told).chain(&GROW[4..]) {
+    let legend = legend.then_some((Part::Legend, 1));
+    for (part, upto) in GROW[..4].iter().chain(&told).chain(&GROW[4..5]).chain(&legend).chain(&GROW[5..]) {
         let at = *part as usize;
         let more = (*upto).min(most[at]).saturating_sub(plan[at]);
         // In and out are drawn both or not at all.
@@ -159,7 +165,7 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
         0..50 => height * 3 / 10,
         _ => height / 3,
     };
-    let all = plan(most, first(ctx), room).iter().sum::<u16>().max(1);
+    let all = plan(most, first(ctx), explains_first(ctx), room).iter().sum::<u16>().max(1);
     // Where rows are few it comes after the log, and without frames only where something is wrong.
     let few = height < 36;
     let late = !framed && ctx.main_job().and_then(|(id, _)| ctx.session.named(id)).is_none();
@@ -183,7 +189,7 @@ fn draw(ctx: &Ctx, area: Rect, buf: &mut Buffer) {
     }
     let plot = Rect { x: area.x + labels, width: area.width - labels, ..area };
     let axis = ctx.job_axis(usize::from(plot.width));
-    let plan = plan(most(ctx), first(ctx), area.height);
+    let plan = plan(most(ctx), first(ctx), explains_first(ctx), area.height);
     let all = lanes::lanes(ctx, &axis);
     let lanes = lanes::fold(all, usize::from(plan[Part::Lanes as usize]));
     let placed = placed(ctx, &axis);
@@ -464,9 +470,10 @@ fn legend(ctx: &Ctx, lanes: &[Lane], placed: &[(usize, Mark)], plot: Rect, buf: 
             (x, _) = buf.put(x + 1, plot.y, text, usize::from(plot.right() - x - 1), ctx.theme.dim);
         }
     };
-    for did in
-        KINDS.into_iter().filter(|did| !did.word().is_empty() && lanes.iter().any(|lane| lane.cells.iter().any(|cell| cell.0 == *did)))
-    {
+    // Where not all have room, those that tell of trouble do.
+    let is_there = |did: &Did| !did.word().is_empty() && lanes.iter().any(|lane| lane.cells.iter().any(|cell| cell.0 == *did));
+    let (trouble, calm): (Vec<Did>, Vec<Did>) = KINDS.into_iter().filter(is_there).partition(|did| did.is_trouble());
+    for did in trouble.into_iter().chain(calm) {
         put(&did.sign(100.0).to_string(), did.word(), did.style(ctx.theme));
     }
     if placed.iter().any(|(_, mark)| mark.words == WARN) {

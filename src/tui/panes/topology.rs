@@ -6,7 +6,7 @@
 //! GPU1   NV18▲  X    SYS   PIX✓      0     0 GB      1    0
 //! ────────────────────────────────────────────────────────
 //! GPU1   NVIDIA H200  bus 0000:2b:00.0  NUMA 1
-//! GPU0   NV18: 18 NVLinks; NCCL uses SHM/direct/direct (24 channels): below what joins them
+//! GPU0   NV18: 18 NVLinks; NCCL uses SHM/direct/direct (24 channels): slower than the link between them
 //! ```
 //!
 //! NICs that are as far from every GPU are one row (`NIC0-3`) where there are many. From 120 columns on, where the PCI tree tells something, it is drawn as well: NUMA nodes side by side, below each the ports of its host
@@ -15,6 +15,7 @@
 use super::{Ctx, Pane, mark_selected, no_sorts, or_dash, paragraph};
 use crate::base::clean::clean;
 use crate::base::units::{bits_per_s, counted, gbytes_per_s};
+use crate::base::words::{ranges, rank_words};
 use crate::model::Model;
 use crate::model::topology::used::{InUse, Judged, Used, Verdict, distance_words};
 use crate::model::topology::{Distance, Place, Topology, UNKNOWN};
@@ -174,9 +175,9 @@ impl<'a> View<'a> {
         (sum(&mut ports().filter_map(|port| port.tx_newest(now))), sum(&mut ports().filter_map(|port| port.rx_newest(now))))
     }
 
-    fn rank(&self, device: &Device) -> Option<u32> {
-        let (job, pid) = self.model.owner_of_gpu(device.gpu?)?;
-        job.rank_of(pid)
+    /// Several where they share the GPU.
+    fn ranks(&self, device: &Device) -> Vec<u32> {
+        device.gpu.and_then(|gpu| self.model.ranks_on_gpu(gpu)).map_or_else(Vec::new, |(_, ranks)| ranks)
     }
 
     fn numa(&self, device: &Device) -> Option<u32> {
@@ -291,8 +292,8 @@ fn title(ctx: &Ctx) -> String {
     let below = view.in_use.troubles.len();
     match (view.used().seen, below) {
         (false, _) => parts.push("channels of NCCL not seen".into()),
-        (true, 0) => parts.push("NCCL uses what joins them".into()),
-        (true, n) => parts.push(format!("{n} ▲ below what joins them")),
+        (true, 0) => parts.push("NCCL uses the fastest way everywhere".into()),
+        (true, n) => parts.push(format!("{n} ▲ slower than the link between them")),
     }
     format!("Topology: {}", parts.join(", "))
 }
@@ -306,7 +307,7 @@ fn want(ctx: &Ctx, _: u16) -> Option<Want> {
 fn notes(view: &View) -> Vec<String> {
     let mut out = Vec::new();
     if view.used().seen {
-        out.push("NCCL uses: ✓ what joins them  ▲ something slower  · not judged; else nothing".to_owned());
+        out.push("NCCL uses: ✓ the fastest way  ▲ a slower one  · not judged; no sign: nothing".to_owned());
     } else {
         out.push("what NCCL uses is not known: no log has its channel lines, which NCCL_DEBUG=INFO prints".to_owned());
     }
@@ -446,7 +447,8 @@ fn matrix(ctx: &Ctx, view: &View, selected: Option<usize>, area: Rect, buf: &mut
         let unit = if device.gpu.is_some() { "GB" } else { "b " };
         let number = |n: Option<u32>| or_dash(n.map(|n| n.to_string()));
         pen.put(&format!("{:>5} {:>5} {unit}", or_dash(out), or_dash(into)), theme.text);
-        let rank = if device.gpu.is_some() { number(view.rank(device)) } else { String::new() };
+        let ranks = view.ranks(device);
+        let rank = if device.gpu.is_some() { or_dash((!ranks.is_empty()).then(|| ranges(&ranks))) } else { String::new() };
         if view.is_wide(area.width) {
             pen.put(&format!("  {rank:>5} {:>4}", number(view.numa(device))), theme.dim);
         }
@@ -463,7 +465,8 @@ fn details(ctx: &Ctx, view: &View, device: &Device, area: Rect, buf: &mut Buffer
     let mut about: Vec<String> = Vec::new();
     if let Some(gpu) = device.gpu.and_then(|index| view.model.gpus.get(&index)) {
         about.extend(gpu.info.name.as_deref().map(|name| clean(name).into_owned()));
-        about.extend(view.rank(device).map(|rank| format!("rank {rank}")));
+        let ranks = view.ranks(device);
+        about.extend((!ranks.is_empty()).then(|| rank_words(&ranks)));
         about.extend(gpu.info.cpus.as_deref().map(|cpus| format!("CPUs {}", clean(cpus))));
     } else {
         about.push(device.nic_words());
@@ -583,7 +586,8 @@ fn leaf(ctx: &Ctx, view: &View, device: &Device, gpu: Option<u32>, pen: &mut Pen
     }
     match device.gpu {
         Some(_) => {
-            let rank = view.rank(device).map_or(String::new(), |rank| format!("rank {rank}"));
+            let ranks = view.ranks(device);
+            let rank = if ranks.is_empty() { String::new() } else { rank_words(&ranks) };
             pen.put(&format!("{rank:<0$}", 17 + more), theme.text);
         }
         None => {

@@ -5,6 +5,7 @@ use super::meter;
 use super::put::Put;
 use super::spark::{self, Axis};
 use crate::base::severity::Severity;
+use crate::base::words::from_ranges;
 use crate::diagnosis::verdict::State;
 use crate::tui::details::Facts;
 use crate::tui::panes::Ctx;
@@ -210,9 +211,9 @@ pub fn retain<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
     rows.retain(|row| {
         let cells = columns.iter().filter_map(|column| Some((column.head, column.cell(ctx, row)?.0)));
         let cells: Vec<(&str, String)> = cells.collect();
-        let rank = cells.iter().find(|(head, _)| *head == "rank").and_then(|(_, text)| text.parse().ok());
+        let ranks = cells.iter().find(|(head, _)| *head == "rank").map_or_else(Vec::new, |(_, text)| from_ranges(text));
         let text: Vec<&str> = cells.iter().map(|(_, text)| text.as_str()).collect();
-        filter.matches_text(&text.join(" "), rank.as_slice(), "")
+        filter.matches_text(&text.join(" "), &ranks, "")
     });
 }
 
@@ -228,11 +229,25 @@ pub fn sort<R>(ctx: &Ctx, columns: &[Column<R>], rows: &mut Vec<R>) {
     }
 }
 
-/// Of the columns that can be sorted by those that are shown at a width: number from 1, and head.
-pub fn sorts<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], width: u16) -> Vec<(usize, &'static str)> {
+/// A column that can be sorted by: its number from 1, its head, and the cells of it from the left end of the table.
+#[derive(Clone, Debug)]
+pub struct Sorting {
+    pub no: usize,
+    pub head: &'static str,
+    pub cells: std::ops::Range<u16>,
+}
+
+/// Of the columns that can be sorted by those that are shown at a width.
+pub fn sorts<R>(ctx: &Ctx, columns: &[Column<R>], rows: &[R], width: u16) -> Vec<Sorting> {
     let shown = fit(ctx, columns, rows, Rect::new(0, 0, width, 1));
-    let is_shown = |head: &str| shown.iter().any(|(column, _, _)| column.head == head);
-    columns.iter().filter(|c| c.can_sort()).zip(1..).filter(|(c, _)| is_shown(c.head)).map(|(c, no)| (no, c.head)).collect()
+    let place = |head: &str| {
+        shown.iter().find(|(column, _, _)| column.head == head).map(|(_, x, width)| {
+            // The sign of the order moves a head into the gap at its left.
+            x.saturating_sub(1)..x.saturating_add(*width)
+        })
+    };
+    let sortable = columns.iter().filter(|c| c.can_sort()).zip(1..);
+    sortable.filter_map(|(c, no)| Some(Sorting { no, head: c.head, cells: place(c.head)? })).collect()
 }
 
 /// Draws the head and the rows that fit, the selected one among them.

@@ -10,6 +10,7 @@
 
 use super::{Row, Used, activity, heat, memory, memory_used, power, power_used};
 use crate::base::units::gbytes_per_s;
+use crate::base::words::rank_words;
 use crate::model::gpu::GPM_HOLDS;
 use crate::tui::panes::{CULPRIT, Ctx};
 use crate::tui::widgets::cards::grid;
@@ -84,8 +85,8 @@ fn title(ctx: &Ctx, gpu: &Row, selected: bool, area: Rect, buf: &mut Buffer) {
     let mark = if bad.is_some() { CULPRIT } else { "" };
     let gap = if area.width < SPARE { " " } else { " · " };
     pen.put(&format!(" {mark}{}GPU {}", if bad.is_some() { " " } else { "" }, gpu.index), name);
-    if let Some(rank) = gpu.rank {
-        pen.put(&format!("{gap}rank {rank}"), name);
+    if !gpu.ranks.is_empty() {
+        pen.put(&format!("{gap}{}", rank_words(&gpu.ranks)), name);
     }
     if let Some((word, style)) = activity(ctx, gpu) {
         pen.put(gap, theme.dim);

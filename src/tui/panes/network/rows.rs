@@ -5,7 +5,7 @@ use crate::base::clean::clean;
 use crate::base::port_counters::Class;
 use crate::base::time::{Stamp, span};
 use crate::base::units::{bits_per_s, line_rate, scaled};
-use crate::base::words::natural;
+use crate::base::words::{natural, ranges};
 use crate::model::port::{Counters, Known, Link, LinkHistory, Netdev, Port, capacity};
 use crate::model::series::Trend;
 use crate::model::topology::{Place, Topology};
@@ -336,17 +336,4 @@ fn near(topology: &Topology, nic: &Nic) -> Option<String> {
         (_, netdev) => topology.nearest_gpus(&topology.place_of_interface(netdev?)),
     };
     (!found.is_empty()).then(|| ranges(&found))
-}
-
-/// `0-3,6`
-pub(in crate::tui::panes) fn ranges(sorted: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &n in sorted {
-        match parts.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(n) => *last = n,
-            _ => parts.push((n, n)),
-        }
-    }
-    let word = |(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}-{b}") };
-    parts.iter().map(word).collect::<Vec<_>>().join(",")
 }

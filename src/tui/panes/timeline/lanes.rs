@@ -3,6 +3,7 @@
 use crate::base::severity::Severity;
 use crate::base::time::Stamp;
 use crate::base::units::counted;
+use crate::base::words::ranges;
 use crate::diagnosis::verdict::State;
 use crate::model::deeds::Doing;
 use crate::model::gpu::Gpu;
@@ -63,13 +64,17 @@ impl Did {
             Did::Awaiting => "waits for the late rank",
             Did::Communicating => TRANSFER,
             Did::Waiting => "waiting",
-            Did::Absent => "missing from the collective",
+            Did::Absent => "idle, others wait",
             Did::Paused => "paused",
             Did::Idle => "idle",
             Did::Lost => "lost",
             Did::Unknown => "no data",
             Did::Before => "",
         }
+    }
+
+    pub(super) const fn is_trouble(self) -> bool {
+        matches!(self, Did::Late | Did::Absent | Did::Lost)
     }
 
     /// Each has a shape of its own, so that colour is not needed. `busy` is the share of the time with a kernel, %.
@@ -105,7 +110,8 @@ impl Did {
 pub(super) type Cell = (Did, f32);
 
 pub(super) struct Lane {
-    pub(super) rank: Option<u32>,
+    /// Several where they share the GPU; none: not known.
+    pub(super) ranks: Vec<u32>,
     /// `None`: it stands for several.
     pub(super) gpu: Option<u32>,
     pub(super) count: usize,
@@ -138,10 +144,12 @@ fn pauses(ctx: &Ctx, job: &str) -> Vec<(Stamp, Stamp)> {
     pauses
 }
 
-/// The job of each GPU, and its rank there.
-fn owners<'a>(ctx: &Ctx<'a>) -> BTreeMap<u32, (&'a str, Option<u32>)> {
+/// The job of each GPU, and its ranks there.
+type Owners<'a> = BTreeMap<u32, (&'a str, Vec<u32>)>;
+
+fn owners<'a>(ctx: &Ctx<'a>) -> Owners<'a> {
     let model = &ctx.session.model;
-    let mut owners: BTreeMap<u32, (&str, Option<u32>)> = BTreeMap::new();
+    let mut owners: Owners = BTreeMap::new();
     let main = ctx.main_job().map(|(id, _)| id);
     // A GPU that another job works on, too, is that of the job that the screen is of.
     let (own, others): (Vec<&Job>, Vec<&Job>) =
@@ -149,22 +157,29 @@ fn owners<'a>(ctx: &Ctx<'a>) -> BTreeMap<u32, (&'a str, Option<u32>)> {
     for job in own.into_iter().chain(others) {
         for pid in job.pids().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())) {
             if let Some(gpu) = model.gpu_of_pid(pid) {
-                owners.entry(gpu).or_insert((job.id.as_str(), job.rank_of(pid)));
+                let (owner, ranks) = owners.entry(gpu).or_insert((job.id.as_str(), Vec::new()));
+                if *owner == job.id {
+                    ranks.extend(job.rank_of(pid));
+                }
             }
         }
     }
     // What ranks did is theirs when they have ended, too.
     for (index, gpu) in &model.gpus {
-        if let Some((job, rank)) = gpu.had.as_ref().filter(|(job, _)| Some(job.as_str()) == main) {
-            owners.entry(*index).or_insert((job, Some(*rank)));
+        if let Some((job, ranks)) = gpu.had.as_ref().filter(|(job, _)| Some(job.as_str()) == main) {
+            owners.entry(*index).or_insert_with(|| (job, ranks.clone()));
         }
+    }
+    for (job, ranks) in owners.values_mut() {
+        ranks.sort_unstable();
+        *ranks = ctx.named_or_all(job, std::mem::take(ranks));
     }
     owners
 }
 
 /// The GPUs that are shown: all, or where there are several jobs those of the one that the screen is of, whose steps stand above them. None, where
 /// that has ended and its GPUs are others' now.
-fn shown_of<'a>(ctx: &Ctx<'a>, owners: &BTreeMap<u32, (&str, Option<u32>)>) -> Vec<&'a Gpu> {
+fn shown_of<'a>(ctx: &Ctx<'a>, owners: &Owners) -> Vec<&'a Gpu> {
     let model = &ctx.session.model;
     let main = ctx.main_job().map(|(id, _)| id).filter(|_| model.jobs.len() > 1);
     let is_its = |gpu: &&Gpu| owners.get(&gpu.index).is_some_and(|(job, _)| Some(*job) == main);
@@ -236,7 +251,7 @@ pub(super) fn lanes(ctx: &Ctx, axis: &TimeAxis) -> Vec<Lane> {
             (did, busy.unwrap_or(100.0))
         };
         lanes.push(Lane {
-            rank: owner.and_then(|(_, rank)| *rank),
+            ranks: owner.map_or_else(Vec::new, |(_, ranks)| ranks.clone()),
             gpu: Some(gpu.index),
             count: 1,
             culprit: ctx.culprits().gpu(gpu.index),
@@ -383,7 +398,7 @@ pub(super) fn fold(mut lanes: Vec<Lane>, rows: usize) -> Vec<Lane> {
         if kept.binary_search(&i).is_ok() { shown.push(lane) } else { rest.push(lane) }
     }
     let culprit = rest.iter().filter_map(|lane| lane.culprit).max();
-    shown.push(Lane { rank: None, gpu: None, count: rest.len(), culprit, is_near: false, cells: usual(&rest) });
+    shown.push(Lane { ranks: Vec::new(), gpu: None, count: rest.len(), culprit, is_near: false, cells: usual(&rest) });
     shown
 }
 
@@ -403,7 +418,7 @@ fn usual(lanes: &[Lane]) -> Vec<Cell> {
     (0..cells).map(cell).collect()
 }
 
-/// `► rank 3  GPU 3`
+/// `► rank 3  GPU 3`, `  ranks 0-3 GPU 0`
 fn label(lane: &Lane, wide: bool, digits: (usize, usize)) -> String {
     let mark = match lane.culprit {
         Some(_) => '►',
@@ -411,11 +426,13 @@ fn label(lane: &Lane, wide: bool, digits: (usize, usize)) -> String {
         None => ' ',
     };
     let gpu = lane.gpu.map_or(String::new(), |gpu| format!("GPU {gpu:>0$}", digits.1));
-    match lane.rank {
+    match lane.ranks.as_slice() {
         _ if lane.gpu.is_none() => format!("{mark} {}", counted(lane.count, "other")),
-        Some(rank) if wide => format!("{mark} rank {rank:>0$} {gpu}", digits.0),
-        Some(rank) => format!("{mark} rank {rank}"),
-        None => format!("{mark} {gpu}"),
+        [] => format!("{mark} {gpu}"),
+        [rank] if wide => format!("{mark} rank {rank:>0$} {gpu}", digits.0),
+        [rank] => format!("{mark} rank {rank}"),
+        several if wide => format!("{mark} ranks {} {gpu}", ranges(several)),
+        several => format!("{mark} ranks {}", ranges(several)),
     }
 }
 
@@ -423,7 +440,7 @@ fn label(lane: &Lane, wide: bool, digits: (usize, usize)) -> String {
 pub(super) fn draw(ctx: &Ctx, lanes: &[Lane], area: Rect, labels: u16, buf: &mut Buffer) {
     let theme = ctx.theme;
     let digits = |of: fn(&Lane) -> Option<u32>| lanes.iter().filter_map(of).max().map_or(1, |n| n.to_string().len());
-    let digits = (digits(|l| l.rank), digits(|l| l.gpu));
+    let digits = (digits(|l| l.ranks.first().copied()), digits(|l| l.gpu));
     for (lane, y) in lanes.iter().zip(area.y..area.bottom()) {
         let style = lane.culprit.map_or(theme.dim, |severity| theme.severity(severity));
         buf.put(area.x, y, label(lane, labels >= 15, digits), usize::from(labels - 1), style);
