@@ -15,6 +15,10 @@ use crate::observe::{Body, Observation, SourceId};
 use crate::rules::END_OF_A_RANK;
 use std::collections::HashMap;
 
+/// The entries of a task of Slurm that ended by itself, and of the step that Slurm ends then.
+const TASK_EXIT: &str = "slurm-task-exit";
+const STEP_CANCELLED: &str = "slurm-cancelled";
+
 /// What is read.
 pub struct Intake {
     pub session: Session,
@@ -75,16 +79,11 @@ impl Intake {
         let alarms = || self.session.model.records.values().flat_map(|record| record.alarms.iter());
         let is_error = |alarm: &&Alarm| alarm.event.what.severity() >= Some(Severity::Error);
         // What a launcher did because something ended tells no more than that end: Slurm cancels the step whose task has exited.
-        let followed: Vec<(u32, Option<u64>, &[&str])> = alarms()
-            .filter(|alarm| error_level::is_bare_end(&alarm.event.what))
-            .filter_map(|alarm| Some((alarm.file, alarm.line, alarm.event.what.signature()?.explains)))
-            .filter(|(.., explains)| !explains.is_empty())
-            .collect();
+        let id = |alarm: &Alarm| alarm.event.what.signature().map(|signature| signature.id);
+        let exits: Vec<(u32, Option<u64>)> =
+            alarms().filter(|alarm| id(alarm) == Some(TASK_EXIT)).map(|alarm| (alarm.file, alarm.line)).collect();
         let follows = |alarm: &&Alarm| {
-            let id = alarm.event.what.signature().map(|signature| signature.id);
-            followed
-                .iter()
-                .any(|(file, line, explains)| *file == alarm.file && *line < alarm.line && id.is_some_and(|id| explains.contains(&id)))
+            id(alarm) == Some(STEP_CANCELLED) && exits.iter().any(|(file, line)| *file == alarm.file && *line < alarm.line)
         };
         let errors = || alarms().filter(is_worth).filter(is_error).filter(|alarm| !follows(alarm));
         let waits = |alarm: &Alarm| {

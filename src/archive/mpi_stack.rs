@@ -39,7 +39,7 @@ fn reason(head: &str, above: &[String], below: &[String]) -> Option<String> {
     // Of a start that fails without a word, the layer in which it did: `MPIDI_OFI_mpi_init_hook` brings up libfabric.
     let layers = below.iter().map_while(|line| Some(FRAME.captures(line)?.get(1).map_or("", |name| name.as_str())));
     let layer =
-        || layers.filter(|name| name.starts_with("MPIDI_")).last().filter(|_| head.contains("nit")).map(|name| format!("in {name}"));
+        || layers.filter(|name| name.starts_with("MPIDI_")).last().filter(|_| head.contains("_Init")).map(|name| format!("in {name}"));
     // What the head says already, and the call itself, are no reason.
     let says_more = |words: &&str| {
         let is_call = words.ends_with(" failed") && words.contains('(');

@@ -179,7 +179,8 @@ fn is_unit(before: &str, word: &str) -> bool {
     const UNITS: [&str; 18] =
         ["s", "ms", "us", "m", "h", "d", "%", "W", "b/s", "Gb/s", "Mb/s", "GB/s", "MB/s", "KiB", "MiB", "GiB", "TiB", "°C"];
     let ends = before.rsplit(' ').next().unwrap_or_default().trim_start_matches('(');
-    ends.starts_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')', '?']))
+    let is_number = ends.starts_with(|c: char| c.is_ascii_digit()) && ends.bytes().all(|b| b.is_ascii_digit() || b".,".contains(&b));
+    is_number && UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')', '?']))
 }
 
 /// Cuts a text into lines at spaces, but not between a number and its unit; a word that is wider than a line is cut, too.
@@ -189,7 +190,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<std::borrow::Cow<'_, str>> = Vec::new();
     for word in text.split(' ') {
         match words.last_mut() {
-            Some(last) if is_unit(last, word) => *last = format!("{last} {word}").into(),
+            Some(last) if is_unit(last, word) && last.width() + 1 + word.width() <= width => *last = format!("{last} {word}").into(),
             _ => words.push(word.into()),
         }
     }

@@ -169,7 +169,10 @@ impl Model {
         for (pid, id, _) in placed.iter().filter(|(.., launcher)| launcher.is_none()) {
             let process = &self.processes[pid];
             let is_rank = process.info.role == ProcessRole::Rank && process.is_alive();
-            let at = process.env("MASTER_ADDR").zip(process.env("MASTER_PORT")).filter(|_| is_rank);
+            let of_torch = || Some(format!("{}:{}", process.env("MASTER_ADDR")?, process.env("MASTER_PORT")?));
+            let of_others =
+                || ["JAX_COORDINATOR_ADDRESS", "PADDLE_MASTER"].into_iter().find_map(|name| process.env(name)).map(str::to_owned);
+            let at = of_torch().or_else(of_others).filter(|_| is_rank);
             let (Some(at), Some(rank), Some(world)) = (at, process.rank(), process.world_size()) else { continue };
             // In a container of its own the address is another one.
             let place = (at, world, process.info.uid, process.info.cgroup.as_deref());
@@ -219,15 +222,21 @@ impl Model {
     }
 
     /// A rank started it, without a launcher in between: a filter for its output, an evaluation with ranks of its own. It has the rank's
-    /// variables, or others of the same names, and is no rank of the job.
+    /// variables, or others of the same names, and is no rank of the job. The same of one that holds no GPU, below a process that does and was given
+    /// no rank itself: that sets the variables as it runs, and a decoder or a filter inherits them.
     fn is_started_by_rank(&self, pid: u32) -> bool {
         const DEEP: usize = 8;
         let parent = |pid: &u32| self.processes.get(pid).map(|p| p.info.ppid);
         let above = std::iter::successors(parent(&pid), parent).take(DEEP).filter_map(|pid| self.processes.get(&pid));
         // Lightning's rank 0 has started the others, and leads them.
         let is_led = self.processes.get(&pid).is_some_and(|p| p.info.place.is_some());
+        let starts = |role: &ProcessRole| matches!(role, ProcessRole::Launcher | ProcessRole::Rank | ProcessRole::GpuUser);
         !is_led
-            && above.map(|p| p.info.role).find(|role| matches!(role, ProcessRole::Launcher | ProcessRole::Rank)) == Some(ProcessRole::Rank)
+            && match above.map(|p| p.info.role).find(starts) {
+                Some(ProcessRole::Rank) => true,
+                Some(ProcessRole::GpuUser) => self.gpu_of_pid(pid).is_none(),
+                _ => false,
+            }
     }
 
     /// Says anew which job every file belongs to, after processes or files came or went.

@@ -131,11 +131,33 @@ impl Lately {
 }
 
 /// Variables that carry a rank, the most specific first (torchrun below srun sets both families).
-pub const RANK_VARS: &[&str] = &["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"];
+pub const RANK_VARS: &[&str] = &[
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "HOROVOD_RANK",
+    "JAX_PROCESS_ID",
+    "JAX_PROCESS_INDEX",
+    "PADDLE_TRAINER_ID",
+    "SLURM_PROCID",
+];
 pub const LOCAL_RANK_VARS: &[&str] =
-    &["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"];
-pub const WORLD_VARS: &[&str] = &["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"];
-pub const LOCAL_WORLD_VARS: &[&str] = &["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"];
+    &["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK", "SLURM_LOCALID"];
+pub const WORLD_VARS: &[&str] = &[
+    "WORLD_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "MV2_COMM_WORLD_SIZE",
+    "HOROVOD_SIZE",
+    "JAX_NUM_PROCESSES",
+    "JAX_PROCESS_COUNT",
+    "PADDLE_TRAINERS_NUM",
+    "SLURM_NTASKS",
+];
+pub const LOCAL_WORLD_VARS: &[&str] =
+    &["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE"];
 
 impl Job {
     pub fn new(id: String, at: Stamp) -> Self {

@@ -31,6 +31,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("OMPI_COMM_WORLD_RANK", "mpirun"),
     ("MV2_COMM_WORLD_RANK", "mpirun"),
     ("PMI_RANK", "mpirun"),
+    ("HOROVOD_RANK", "horovodrun"),
     ("SLURM_PROCID", "srun"),
 ];
 

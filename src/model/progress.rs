@@ -4,7 +4,7 @@ use super::arrivals::{Arrivals, Stretch};
 use super::course::Course;
 use super::series::{Series, Trend};
 use super::told_rate::ToldRate;
-use super::usual::{LOSS_JUMP, NORM_JUMP, Usual};
+use super::usual::{LOSS, NORM, Usual};
 use crate::base::limit::Limit;
 use crate::base::time::Stamp;
 use crate::logs::{Dialect, Phase, Step, metrics};
@@ -107,6 +107,8 @@ pub struct Progress {
     pub same_losses: u32,
     pub usual_loss: Usual,
     pub usual_norm: Usual,
+    /// A gradient norm from here on leaps, by those of the lines before the loss did.
+    norm_leaps_from: Option<f64>,
     /// Steps that overflowed in fp16 and were left out.
     pub skipped_steps: u64,
     /// What the gradients of fp16 are multiplied with since the last of them, and the step before it.
@@ -322,8 +324,13 @@ impl Progress {
             self.usual_loss.begin_anew();
             self.usual_norm.begin_anew();
         }
+        // What is usual is that of the lines before the loss left its place.
+        if self.usual_loss.jump.is_none() {
+            self.norm_leaps_from = self.usual_norm.leaps_from();
+        }
+        let norm_leaps = step.grad_norm.zip(self.norm_leaps_from).is_some_and(|(norm, least)| norm >= least);
         if let Some(norm) = step.grad_norm {
-            self.usual_norm.note(at, step.step.or(self.step), norm, &NORM_JUMP, 20.0, false);
+            self.usual_norm.note(at, step.step.or(self.step), norm, &NORM, false);
             self.bad_norms = if norm.is_finite() { 0 } else { self.bad_norms + 1 };
             self.zero_norms = if norm == 0.0 { self.zero_norms + 1 } else { 0 };
         }
@@ -348,7 +355,7 @@ impl Progress {
             self.loss = Some(loss);
             self.first_loss.get_or_insert(loss);
             if !of_critic {
-                self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS_JUMP, 5.0, true);
+                self.usual_loss.note(at, step.step.or(self.step), loss, &LOSS, norm_leaps);
             }
             if self.bad_losses == 0 && !loss.is_finite() {
                 self.bad_from = step.step.or(self.step);
@@ -738,7 +745,7 @@ impl Progress {
     pub fn usual_step_s(&self) -> Option<(f64, f64)> {
         let (median, most) = self.usual_step_s?;
         // Where many of the steps that are known are slow ones already, what was usual before them is told apart.
-        Some(self.slow.filter(|slow| slow.before_s < median).map_or((median, most), |slow| (slow.before_s, slow.before_s * 1.1)))
+        Some(self.slow.filter(|slow| slow.before_s < median).map_or((median, most), |slow| (slow.before_s, slow.before_s)))
     }
 
     /// The usual and the longest pause between two progress lines, seconds.

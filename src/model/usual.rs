@@ -99,9 +99,22 @@ pub struct Jump {
     pub is_from_nothing: bool,
 }
 
+/// Which of the numbers of a line it is.
+pub struct Number {
+    times: &'static Limit,
+    /// How many times the highest value may exceed the lowest in a history that something can be held against.
+    spread: f64,
+    is_loss: bool,
+}
+
+pub const LOSS: Number = Number { times: &LOSS_JUMP, spread: 5.0, is_loss: true };
+pub const NORM: Number = Number { times: &NORM_JUMP, spread: 20.0, is_loss: false };
+
 impl Usual {
-    /// Adds a value. `spread` is how many times the highest value may exceed the lowest in a history that something can be held against.
-    pub fn note(&mut self, at: Stamp, step: Option<u64>, value: f64, times: &Limit, spread: f64, is_loss: bool) {
+    /// Adds a value.
+    /// `beside`: the gradient norm of the same line leaps, too.
+    pub fn note(&mut self, at: Stamp, step: Option<u64>, value: f64, of: &Number, beside: bool) {
+        let Number { times, spread, is_loss } = *of;
         if !value.is_finite() {
             return;
         }
@@ -113,7 +126,8 @@ impl Usual {
             [self.highest(spread).zip(Some(1.0)), narrow, early, calm].into_iter().flatten().find(far_above).map(|(before, _)| before);
         let nothing = if far.is_none() && is_loss { self.above_nothing(value) } else { None };
         let far = far.or(nothing);
-        let undone = || if is_loss { self.undone(value) } else { None };
+        let both = || if is_loss && beside { self.leaves_its_place(value) } else { None };
+        let undone = || if is_loss { self.undone(value).or_else(both) } else { None };
         if let Some((before, is_small)) = far.map(|before| (before, false)).or_else(|| Some((undone()?, true))) {
             // What leaps further is another one.
             self.jump = self.jump.take().filter(|jump| is_small || !jump.is_small);
@@ -143,11 +157,32 @@ impl Usual {
 
     /// The highest of the newest values where they hardly differ and lie well below what the run began with, if `value` is above all that.
     fn undone(&self, value: f64) -> Option<f64> {
+        let most = self.calm(CALM_SPREAD)?;
+        let has_fallen = most * UNDONE <= self.climb.at_first && self.climb.seen > LEAST as u32;
+        (has_fallen && value >= most * UNDONE && value >= self.climb.at_first).then_some(most)
+    }
+
+    /// The highest of the newest values, where they hardly differ.
+    fn calm(&self, spread: f64) -> Option<f64> {
         let newest = self.values.len().checked_sub(CALM)?;
         let values = self.values.iter().skip(newest).map(|(_, v)| v);
         let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
-        let is_calm = least > 0.0 && most <= least * CALM_SPREAD && most * UNDONE <= self.climb.at_first && self.climb.seen > LEAST as u32;
-        (is_calm && value >= most * UNDONE && value >= self.climb.at_first).then_some(most)
+        (least > 0.0 && most <= least * spread).then_some(most)
+    }
+
+    /// As many times as long as it has been lately: of a gradient norm, which differs from line to line.
+    pub fn leaps_from(&self) -> Option<f64> {
+        const SPREAD: f64 = 5.0;
+        const TIMES: f64 = 10.0;
+        self.calm(SPREAD).map(|most| most * TIMES)
+    }
+
+    /// The highest of the newest values where they hardly differ, if `value` is above that and what the run began with: whether it had learnt
+    /// something by then does not matter where the gradients leap, too.
+    fn leaves_its_place(&self, value: f64) -> Option<f64> {
+        const ABOVE: f64 = 1.3;
+        let most = self.calm(CALM_SPREAD).filter(|_| self.climb.seen > LEAST as u32)?;
+        (value >= most * ABOVE && value >= self.climb.at_first).then_some(most)
     }
 
     /// The highest of the newest values where they hardly differ, and the share of the times that tells then: where `value` undoes most of what the
@@ -218,13 +253,13 @@ impl Usual {
 
 #[cfg(test)]
 mod tests {
-    use super::{LOSS_JUMP, Usual};
+    use super::{LOSS, Usual};
     use crate::base::time::Stamp;
 
     /// How many values in a row are far above those before.
     fn above(values: impl IntoIterator<Item = f64>) -> u32 {
         let mut usual = Usual::default();
-        values.into_iter().enumerate().for_each(|(at, v)| usual.note(Stamp(at as i64 * 1_000_000_000), None, v, &LOSS_JUMP, 5.0, true));
+        values.into_iter().enumerate().for_each(|(at, v)| usual.note(Stamp(at as i64 * 1_000_000_000), None, v, &LOSS, false));
         usual.jump.map_or(0, |jump| jump.values)
     }
 
@@ -236,6 +271,21 @@ mod tests {
         assert_eq!(above(begun.into_iter().chain([28.5, 36.1, 29.8])), 0);
         assert_eq!(above(begun.into_iter().chain([13.4, 20.5, 19.1, 13.8])), 0);
         assert_eq!(above([9.80, 7.39, 5.77, 4.39, 3.37, 2.31, 1.26, 1.19, 1.18, 1.12, 99.0, 98.0, 99.0]), 0);
+    }
+
+    #[test]
+    fn a_loss_that_leaves_its_place_together_with_its_gradients() {
+        let above = |beside: bool, values: &[f64]| {
+            let mut usual = Usual::default();
+            let begun = [6.94, 6.92].into_iter().cycle().take(30).map(|v| (v, false));
+            let all = begun.chain(values.iter().map(|v| (*v, beside))).enumerate();
+            all.for_each(|(at, (v, beside))| usual.note(Stamp(at as i64 * 1_000_000_000), None, v, &LOSS, beside));
+            usual.jump.map_or(0, |jump| jump.values)
+        };
+        assert_eq!(above(true, &[9.3, 25.2, 44.0, 11.1, 17.0]), 5);
+        // Without them it may be another objective; by so little it is another batch.
+        assert_eq!(above(false, &[9.3, 25.2, 44.0, 11.1, 17.0]), 0);
+        assert_eq!(above(true, &[7.9, 8.1, 7.7]), 0);
     }
 
     #[test]

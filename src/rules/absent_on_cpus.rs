@@ -70,6 +70,14 @@ fn is_unanswered(rank: &RankLook) -> bool {
     rank.waits_for >= WAITED_AFTER_FIRST.duration() && rank.waits.first().is_some_and(|wait| wait.pid == rank.pid && receives(wait))
 }
 
+/// Its workers wait for work themselves, each for a lock or for what a pipe is to bring, and none of them uses a CPU: nobody makes what it waits for.
+fn has_idle_workers(rank: &RankLook) -> bool {
+    let by_pipe = |wait: &Wait| wait.call.as_deref() == Some("read") && wait.file.as_deref().is_some_and(|file| file.starts_with("pipe:"));
+    let waits_for_work = |wait: &Wait| wait.call.as_deref() == Some(WAITS_FOR_OTHERS) || by_pipe(wait);
+    let mut workers = rank.waits.iter().filter(|wait| wait.pid != rank.pid).peekable();
+    workers.peek().is_some() && workers.all(waits_for_work) && !rank.helpers_work()
+}
+
 /// Calls in which nothing is sent or fetched meanwhile.
 const IDLE_CALLS: [&str; 3] = ["nanosleep", "clock_nanosleep", "flock"];
 
@@ -89,7 +97,8 @@ pub(super) fn by_calls(look: &Look) -> Option<Absent> {
     let (waiting, elsewhere): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(r, call)| waits_in_gloo(r, call));
     // Batches come by a pipe or a queue. Whoever has asked over TCP waits for no worker of its own.
     let by_tcp = |r: &RankLook| r.waits.first().is_some_and(|wait| wait.peer.is_some());
-    let has_workers = |r: &RankLook| r.helpers.is_some_and(|h| h.alive + h.dead > 0) && !(by_tcp(r) && is_unanswered(r));
+    let has_workers =
+        |r: &RankLook| r.helpers.is_some_and(|h| h.alive + h.dead > 0) && !(by_tcp(r) && is_unanswered(r)) && !has_idle_workers(r);
     if elsewhere.is_empty()
         || elsewhere.len() > waiting.len()
         || elsewhere.iter().any(|(r, call)| r.rank == 0 && !IDLE_CALLS.contains(call) && !is_unanswered(r) || has_workers(r))

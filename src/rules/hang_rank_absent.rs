@@ -384,7 +384,10 @@ fn by_ras(look: &Look) -> Option<Absent> {
         None => format!("{comm}: RAS gets no answer from it"),
     };
     let mut evidence = vec![match first {
-        Some(b) => Evidence::of("ras", format!("{} {} of {}, unchanged for {}", b.collective, b.have, b.max, span(ras.still_for))),
+        Some(b) => Evidence::of(
+            "ras",
+            format!("{} {} of {}, {} behind, unchanged for {}", b.collective, b.have, b.max, b.max - b.have, span(ras.still_for)),
+        ),
         None => Evidence::of("ras", format!("{} missing, counts unchanged for {}", members[0].name(ras.hash), span(ras.still_for))),
     }];
     evidence.extend(gpu_evidence(look, &ranks));

@@ -415,7 +415,8 @@ fn by_exit_codes(ctx: &TickContext, job: &Job, ending: &Ending) -> Option<Findin
             } else if code_1 && !ranks.is_empty() && ranks.iter().all(|rank| lost_its_peer(ctx.model, &job.id, *rank)) {
                 found.subject = "peer".into();
                 found.confidence = Confidence::Likely;
-                found.summary.push_str(", because the connection to the store, or to another rank, was closed");
+                // Who lost it is not to blame: it does not stand first.
+                found.summary = format!("the connection to the store, or to another rank, was closed: {}", found.summary);
                 found.why = "the last words of whoever ended first are that a peer went away".into();
                 found.next = Some(
                     "look for what ended the other side: the process that hosts the store (MASTER_ADDR and MASTER_PORT), or a rank that left without an error".into(),

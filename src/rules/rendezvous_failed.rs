@@ -69,15 +69,21 @@ fn has_stepped(facts: &Facts) -> bool {
 fn is_never_answered(facts: &Facts, tries: &[&Alarm]) -> bool {
     /// The longest from one try to the next: what Linux waits, and NCCL's sleep after it.
     const BETWEEN: Duration = Duration::from_secs(180);
+    /// Lines of other ranks, and of the terminal, in a log that ends so.
+    const OTHERS: u64 = 12;
     let times = times(tries);
-    if times < UNANSWERED_TIMES || has_stepped(facts) {
+    let came_up = facts.bringup.inits.values().any(|lines| lines.newest_complete.is_some());
+    let has_result = !facts.model.record_of(&facts.job.id).tables.iter().all(|(_, table)| table.rows.is_empty());
+    // Several ranks that try once each meet one another a moment later.
+    let is_again = tries.iter().any(|a| a.count >= UNANSWERED_TIMES);
+    if !is_again || came_up || has_result || has_stepped(facts) {
         return false;
     }
     if facts.ended || facts.job.archived {
         // Of the file in which they stand: others may be those of ranks that wait in silence.
         return tries.iter().all(|first| {
             let behind = facts.model.files.get(&first.file).zip(first.line).map(|(file, line)| file.lines.saturating_sub(line));
-            behind.is_some_and(|behind| behind <= times + OTHER_LINES)
+            behind.is_some_and(|behind| behind < times + OTHERS)
         });
     }
     let last = tries.iter().map(|a| a.last_seen_at).max();

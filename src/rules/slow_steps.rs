@@ -82,7 +82,7 @@ fn while_it_runs(ctx: &TickContext, out: &mut Vec<Finding>) {
             found.ranks = shared.iter().map(|(rank, _)| *rank).collect();
             found.gpus = look.gpus_of(&found.ranks);
             found.area = Some(Area::Gpu);
-            found.next = Some("nvidia-smi pmon -c 1".into());
+            found.next = shared_pid(ctx.model, ctx.model.jobs.get(id), look).map(whose);
         }
         found.evidence.extend(shared.into_iter().take(8).map(|(_, words)| Evidence::of("gpu", words)));
         out.push(found);
@@ -229,6 +229,16 @@ impl Change {
         let (before, now) = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0 / n, sum.1 + one.1 / n));
         Some(Change { before, now, least, most, is_steady })
     }
+}
+
+/// The first of those that work beside the job on its GPUs.
+fn shared_pid(model: &Model, job: Option<&Job>, look: &Look) -> Option<u32> {
+    look.alive().find_map(|rank| Some(stranger_on(model, job?, rank.gpu?)?.info.pid))
+}
+
+/// Who runs a process, what it is, and since when.
+fn whose(pid: u32) -> String {
+    format!("ps -o user,lstart,args -p {pid}")
 }
 
 /// Ranks on whose GPU a process works that is none of their job's, and what it is.

@@ -156,7 +156,7 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
         found.next = Some(next(Some(mount), 0));
     }
     let pipes: Vec<&RankLook> = look.alive().filter(|r| to_a_pipe(r)).collect();
-    if let Some(first) = pipes.first() {
+    if let Some(first) = pipes.first().filter(|_| found.next.is_none()) {
         let who: Vec<u32> = pipes.iter().map(|r| r.rank).collect();
         found.summary = who_waits(&format!("{} {} in write to a pipe that nobody reads", rank_words(&who), does(who.len(), "wait")));
         found.next = Some(py_spy(first.pid));

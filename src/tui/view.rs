@@ -3,7 +3,7 @@
 //! ```text
 //!  nccl-top node-17 · job 2890 · 8 ranks here of 8 · NCCL 2.28.9 · torchrun               10:04:09 ● live
 //!  ■ STUCK 14 s  rank 3 (GPU 3, pid 2939) has not joined AllReduce 236; 7 ranks wait
-//!    why: AllReduce 229 of 241, unchanged for 12 s · 7 GPUs spin, no bytes moved for 12 s
+//!    why: AllReduce 229 of 241, 12 behind, unchanged for 12 s · 7 GPUs spin, no bytes moved for 12 s
 //!    next: py-spy dump --nonblocking --pid 2939
 //! ╭ Training ──────────────────────────╮╭ Findings: 1 open ───────────────────────────────────────────────╮
 //! │ …                                  ││ …                                                              │

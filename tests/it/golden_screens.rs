@@ -328,7 +328,7 @@ fn the_overview_of_each_world_says_what_matters() {
         (
             80,
             &[
-                "why: AllReduce 468 of 480, unchanged for 2 m 30 s",
+                "why: AllReduce 468 of 480, 12 behind, unchanged for 2 m 30 s",
                 "   next: py-spy dump --nonblocking --pid 51105",
                 " 5   13   51105 IDLE ",
             ],
@@ -341,7 +341,7 @@ fn the_overview_of_each_world_says_what_matters() {
             &[
                 " ■ STUCK 30 s",
                 "rank 5 on 10.0.0.1 (pid 51105) has not joined AllReduce 469",
-                "why: AllReduce 468 of 480, unchanged for 26 s",
+                "why: AllReduce 468 of 480, 12 behind, unchanged for 26 s",
             ],
         ),
         (80, &["   next: ssh 10.0.0.1 py-spy dump --nonblocking --pid 51105", " 7   15   51107 waiting "]),
@@ -405,7 +405,7 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
                     80,
                     &[
                         "    since  02:49:24, found 02:49:32",
-                        "evidence  AllReduce 2633 of 2641, unchanged for 15 s",
+                        "evidence  AllReduce 2633 of 2641, 8 behind, unchanged for 15 s",
                         "     next  py-spy dump",
                     ],
                 ),

@@ -137,6 +137,10 @@ mod environ {
         assert_eq!(key("MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2"), is(Family::Mvapich, 1, Some(2)));
         assert_eq!(key("PMI_RANK=1 PMI_SIZE=2"), is(Family::Pmi, 1, Some(2)));
         assert_eq!(key("PMIX_RANK=1 PMIX_NAMESPACE=prterun-x@1"), is(Family::Pmix, 1, None));
+        assert_eq!(key("HOROVOD_RANK=1 HOROVOD_SIZE=2 HOROVOD_LOCAL_RANK=1"), is(Family::Horovod, 1, Some(2)));
+        assert_eq!(key("JAX_PROCESS_ID=2 JAX_NUM_PROCESSES=4 SLURM_PROCID=0 SLURM_NTASKS=1"), is(Family::Jax, 2, Some(4)));
+        assert_eq!(key("JAX_PROCESS_INDEX=2 JAX_PROCESS_COUNT=3"), is(Family::Jax, 2, Some(3)));
+        assert_eq!(key("PADDLE_TRAINER_ID=1 PADDLE_TRAINERS_NUM=2"), is(Family::Paddle, 1, Some(2)));
         assert_eq!(key("SLURM_PROCID=4 SLURM_NTASKS=16"), is(Family::Slurm, 4, Some(16)));
         assert_eq!(key("JOB_COMPLETION_INDEX=1 WORLD_SIZE=2"), is(Family::Kubernetes, 1, Some(2)));
         for lone in ["RANK=3", "WORLD_SIZE=8", "RANK=x WORLD_SIZE=8", "RANK=1 WORLD_SIZE=many", "PMIX_RANK=1", ""] {

@@ -73,10 +73,11 @@ impl Unknown {
         self.text.ends_with(':') && !self.text.ends_with("stack:")
     }
 
-    /// The line behind it goes on in the middle of the sentence, which somebody has wrapped.
+    /// `Fatal error:` and nothing behind it: GROMACS says what it was in the lines below, up to a blank one.
     pub fn is_wrapped(&self, line: &[u8]) -> bool {
-        const MOST_LINES: u8 = 4;
-        (1..MOST_LINES).contains(&self.joined) && sentence::goes_on(self.text.as_bytes(), line)
+        const MOST_LINES: u8 = 5;
+        let is_of_frame = self.text.starts_with("Fatal error: ") && (1..MOST_LINES).contains(&self.joined);
+        is_of_frame && !line.trim_ascii().is_empty() && !sentence::is_dashes(line)
     }
 
     /// Indented lines of the form `found: 7` may belong to it.

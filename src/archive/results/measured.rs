@@ -5,6 +5,9 @@ use crate::base::units::counted;
 use regex::Regex;
 use std::sync::LazyLock;
 
+/// No latency and no bandwidth is as much.
+const MOST: f64 = 1e15;
+
 /// The tables of the OSU micro-benchmarks: a row for each size, up to one that is known beforehand. Nothing stands below the last row.
 #[derive(Default)]
 pub struct Osu {
@@ -13,6 +16,8 @@ pub struct Osu {
     column: Option<String>,
     rows: u64,
     newest: Option<(usize, String)>,
+    /// The largest size that the command asks for.
+    asked: Option<u64>,
     told: Vec<(usize, String)>,
 }
 
@@ -26,7 +31,11 @@ impl Osu {
 
     pub fn read(&mut self, no: usize, line: &str) {
         static TEST: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^# (OSU \S.{3,60}? Test)\b").expect("pattern"));
+        static ASKED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bosu_\w+.*\s-m\s*(?:\d*:)?(\d+)").expect("pattern"));
         let line = line.trim_end();
+        if let Some(asked) = ASKED.captures(line) {
+            self.asked = asked[1].parse().ok();
+        }
         if let Some(test) = TEST.captures(line) {
             self.end();
             (self.test, self.column, self.rows) = (words_of(&test[1], 70), None, 0);
@@ -52,7 +61,8 @@ impl Osu {
         let is_pair =
             !self.test.contains("All") && !["Bcast", "Reduce", "Gather", "Scatter", "Barrier"].iter().any(|op| self.test.contains(op));
         let last = if is_pair { Self::LAST_OF_PAIRS } else { Self::LAST_OF_COLLECTIVES };
-        if value > 0.0 && (size == last || size == Self::LAST_ASKED) {
+        let is_last = self.asked.map_or(size == last || size == Self::LAST_ASKED, |asked| size == asked);
+        if value > 0.0 && value < MOST && is_last {
             let words = format!("{}: {}, the last {value} {column} at {size} bytes", self.test, counted(self.rows as usize, "row"));
             self.newest = Some((no, words));
         }
@@ -66,6 +76,10 @@ impl Osu {
     }
 
     pub fn told(mut self) -> Vec<(usize, String)> {
+        // One that has begun and has no end may stand: those before it end nothing.
+        if self.newest.is_none() && !self.test.is_empty() {
+            return Vec::new();
+        }
         self.end();
         self.told
     }
@@ -90,7 +104,7 @@ impl Nvbandwidth {
         }
         let mut words = line.split_whitespace();
         if let (Some("SUM"), Some(test), Some(value), None) = (words.next(), words.next(), words.next(), words.next()) {
-            let known = value.parse::<f64>().ok().filter(|value| *value > 0.0 && !test.contains("latency"));
+            let known = value.parse::<f64>().ok().filter(|value| *value > 0.0 && *value < MOST && !test.contains("latency"));
             self.tests += 1;
             if let Some(value) = known.filter(|value| self.best.as_ref().is_none_or(|(best, _)| value > best)) {
                 self.best = Some((value, words_of(test, 60)));
@@ -98,6 +112,10 @@ impl Nvbandwidth {
         } else if line.starts_with("NOTE: The reported results may not reflect") && self.tests > 0 {
             let best = self.best.as_ref().map_or(String::new(), |(value, test)| format!(", the most in {test}: {value} GB/s"));
             self.told = Some((no, format!("nvbandwidth: {}{best}", counted(self.tests as usize, "test"))));
+        } else if line.starts_with("Performance can vary with software drivers")
+            && let Some((last, _)) = &mut self.told
+        {
+            *last = no;
         }
     }
 
@@ -125,6 +143,9 @@ mod tests {
         assert!(told(&table("MPI-CUDA Bandwidth Test", 1 << 20)).is_empty());
         assert_eq!(told(&table("MPI Allreduce Latency Test", 1 << 20)).len(), 1);
         assert!(told(&format!("{}node-3: connection lost\n", table("MPI-CUDA Bandwidth Test", 4 << 20))).is_empty());
+        // The next test gives no row; the command asks for larger sizes.
+        assert!(told(&format!("{}# OSU MPI-CUDA Latency Test v7.5\n", table("MPI-CUDA Bandwidth Test", 4 << 20))).is_empty());
+        assert!(told(&format!("$ mpirun osu_allreduce -m :4194304\n{}", table("MPI Allreduce Latency Test", 1 << 20))).is_empty());
     }
 
     #[test]

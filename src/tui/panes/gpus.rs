@@ -47,11 +47,16 @@ struct Row<'a> {
     ranks: Vec<u32>,
     /// Of those ranks, or of who works there or was the last to, else of any that holds memory on it.
     pids: Vec<u32>,
+    /// Where its cells are read and not drawn, nothing is left out of them.
+    is_whole: bool,
 }
 
 impl Row<'_> {
+    /// `3`, `0-3`; where there is no room for that, `8+4`: it and four more. All of them stand in the detail.
     fn rank_words(&self) -> Option<String> {
-        (!self.ranks.is_empty()).then(|| ranges(&self.ranks))
+        let first = self.ranks.first()?;
+        let all = ranges(&self.ranks);
+        Some(if self.is_whole || all.len() <= usize::from(RANKS) { all } else { format!("{first}+{}", self.ranks.len() - 1) })
     }
 }
 
@@ -63,11 +68,14 @@ impl std::ops::Deref for Row<'_> {
     }
 }
 
+/// Cells of the column of ranks.
+const RANKS: u16 = 4;
+
 fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
         Column::index("#", 2, 0, |_, g| Some(g.index)),
         Column::word("job", 7, 12, 1, |ctx, g| plain(ctx.whose(g.job?)?), |_, g| g.job.map_or(SortKey::Absent, SortKey::word)),
-        Column::number("rank", 4, 0, |_, g| plain(g.rank_words()?), |_, g| SortKey::index(g.ranks.first().copied().map(u64::from))),
+        Column::number("rank", RANKS, 0, |_, g| plain(g.rank_words()?), |_, g| SortKey::index(g.ranks.first().copied().map(u64::from))),
         Column::number("pid", 7, 5, pid, |_, g| SortKey::index(g.pids.first().copied().map(u64::from))),
         Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
         Column::amount("util%", 5, 6, |_, g: &Row| g.sample.util_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
@@ -232,20 +240,39 @@ fn row<'a>(ctx: &Ctx<'a>, gpu: &'a Gpu) -> Row<'a> {
         Some((job, ranks.clone()))
     };
     let Some((job, ranks)) = model.ranks_on_gpu(gpu.index).or_else(ended) else {
-        return Row { gpu, job: None, ranks: Vec::new(), pids: gpu.processes.first().map(|p| p.pid).into_iter().collect() };
+        return Row { gpu, job: None, ranks: Vec::new(), pids: gpu.processes.first().map(|p| p.pid).into_iter().collect(), is_whole: true };
     };
-    let ranks = ctx.named_or_all(&job.id, ranks);
     let mut pids: Vec<u32> = ranks.iter().filter_map(|rank| job.ranks.get(rank).copied()).collect();
     if pids.is_empty() {
         pids.extend(model.owner_of_gpu(gpu.index).map(|(_, pid)| pid));
     }
-    Row { gpu, job: Some(&job.id), ranks, pids }
+    Row { gpu, job: Some(&job.id), ranks, pids, is_whole: true }
 }
 
-/// Every column of a GPU.
+/// Of ranks that share it those that the verdict names, where it names some.
+fn named<'a>(ctx: &Ctx<'a>, row: Row<'a>) -> Row<'a> {
+    let Some(job) = row.job.and_then(|id| ctx.session.model.jobs.get(id)).filter(|_| row.ranks.len() > 1) else {
+        return Row { is_whole: false, ..row };
+    };
+    let ranks = ctx.named_or_all(&job.id, row.ranks.clone());
+    let pids = ranks.iter().filter_map(|rank| job.ranks.get(rank).copied()).collect();
+    Row { ranks, pids, is_whole: false, ..row }
+}
+
+/// Every column of a GPU, and all of the ranks that share it.
 pub fn cells(ctx: &Ctx, index: u32) -> Facts {
-    let gpu = ctx.session.model.gpus.get(&index);
-    gpu.map_or(Vec::new(), |gpu| table::facts(ctx, &columns(), &row(ctx, gpu)))
+    let Some(gpu) = ctx.session.model.gpus.get(&index) else { return Vec::new() };
+    let row = row(ctx, gpu);
+    let mut facts = table::facts(ctx, &columns(), &row);
+    let of_all = |head: &str| match head {
+        "rank" => Some(ranges(&row.ranks)),
+        "pid" => Some(row.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+        _ => None,
+    };
+    for (head, value) in &mut facts {
+        *value = value.take().map(|shown| of_all(head).unwrap_or(shown));
+    }
+    facts
 }
 
 fn open(ctx: &Ctx) -> Opened {
@@ -262,6 +289,7 @@ fn selected(ctx: &Ctx, rows: &[Row]) -> Option<usize> {
 fn rows<'a>(ctx: &Ctx<'a>) -> Vec<Row<'a>> {
     let mut rows: Vec<Row> = ctx.session.model.gpus.values().map(|gpu| row(ctx, gpu)).collect();
     table::retain(ctx, &columns(), &mut rows);
+    let mut rows: Vec<Row> = rows.into_iter().map(|row| named(ctx, row)).collect();
     table::sort(ctx, &columns(), &mut rows);
     rows
 }

@@ -20,6 +20,7 @@ use ratatui::style::Style;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
 
 /// What a cell shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -419,7 +420,8 @@ fn usual(lanes: &[Lane]) -> Vec<Cell> {
 }
 
 /// `► rank 3  GPU 3`, `  ranks 0-3 GPU 0`
-fn label(lane: &Lane, wide: bool, digits: (usize, usize)) -> String {
+fn label(lane: &Lane, room: usize, digits: (usize, usize)) -> String {
+    let wide = room >= 14;
     let mark = match lane.culprit {
         Some(_) => '►',
         None if lane.is_near => '›',
@@ -431,8 +433,11 @@ fn label(lane: &Lane, wide: bool, digits: (usize, usize)) -> String {
         [] => format!("{mark} {gpu}"),
         [rank] if wide => format!("{mark} rank {rank:>0$} {gpu}", digits.0),
         [rank] => format!("{mark} rank {rank}"),
-        several if wide => format!("{mark} ranks {} {gpu}", ranges(several)),
-        several => format!("{mark} ranks {}", ranges(several)),
+        several => {
+            let gpu = if wide { format!(" {gpu}") } else { String::new() };
+            let all = format!("{mark} ranks {}{gpu}", ranges(several));
+            if all.width() <= room { all } else { format!("{mark} {} ranks{gpu}", several.len()) }
+        }
     }
 }
 
@@ -443,7 +448,7 @@ pub(super) fn draw(ctx: &Ctx, lanes: &[Lane], area: Rect, labels: u16, buf: &mut
     let digits = (digits(|l| l.ranks.first().copied()), digits(|l| l.gpu));
     for (lane, y) in lanes.iter().zip(area.y..area.bottom()) {
         let style = lane.culprit.map_or(theme.dim, |severity| theme.severity(severity));
-        buf.put(area.x, y, label(lane, labels >= 15, digits), usize::from(labels - 1), style);
+        buf.put(area.x, y, label(lane, usize::from(labels - 1), digits), usize::from(labels - 1), style);
         for ((did, busy), x) in lane.cells.iter().zip(area.x + labels..area.right()) {
             if let Some(cell) = buf.cell_mut((x, y)) {
                 cell.set_char(did.sign(*busy)).set_style(did.style(theme));
