@@ -8,6 +8,20 @@ use std::sync::LazyLock;
 /// Lines behind the one that says how long it took: a summary.
 const NEAR: u64 = 12;
 
+/// Each log ends with what a known benchmark measured: whatever words stand above that, it came to its end.
+pub(super) fn is_measured(report: &Report) -> bool {
+    let ends_so = |input: &Seen| {
+        let is_its = |table: &&Evidence| table.path.as_deref() == Some(input.path.as_str());
+        let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + 1 >= lines);
+        report.again.tables.iter().filter(is_its).any(|table| has_measured(table) && is_last(table))
+    };
+    !report.inputs.is_empty() && report.inputs.iter().all(ends_so)
+}
+
+fn has_measured(table: &Evidence) -> bool {
+    results::MEASURED.iter().any(|words| table.text.starts_with(words))
+}
+
 /// Each log has said in the end that it is done, or how long it took, or is what a known benchmark measured.
 pub(super) fn is_it(report: &Report) -> bool {
     let again = &report.again;
@@ -23,7 +37,7 @@ pub(super) fn is_it(report: &Report) -> bool {
         let timed = tables().any(|table| table.text.starts_with(results::TIMED));
         // A test of the network mostly goes before a job: only one with nothing below it says how things ended.
         let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + 1 >= lines);
-        let measured = tables().any(|table| results::MEASURED.iter().any(|words| table.text.starts_with(words)) && is_last(table));
+        let measured = tables().any(|table| has_measured(table) && is_last(table));
         measured || !goes_on && (took || timed || last.is_some_and(|last| !last.more_below && says_that_it_is_done(&last.said.text)))
     };
     !report.inputs.is_empty() && report.inputs.iter().all(ended)
@@ -50,5 +64,8 @@ fn speaks_of_more(text: &str) -> bool {
         )
         .expect("pattern")
     });
-    MORE.is_match(text)
+    // `12/15 08:32:39 PM ` is no part of many.
+    static DATE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^\W*[0-9]{1,4}[/-][0-9]{1,2}(?:[/-][0-9]{1,4})?[ T]+[0-9]{1,2}:[0-9]{2}").expect("pattern"));
+    MORE.is_match(&DATE.replace(text, ""))
 }

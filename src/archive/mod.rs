@@ -132,7 +132,7 @@ pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<
     report.again = Again::of(&report, &found);
     // What it measured, or that it came to its end, tells that all is well, whatever program it is.
     let is_unknown = report.verdict == Verdict::Unknown && report.inputs.iter().all(|input| input.error.as_deref() == Some(NOTHING_KNOWN));
-    if is_unknown && is_untroubled && ended_well::is_it(&report) {
+    if is_unknown && (is_untroubled && ended_well::is_it(&report) || ended_well::is_measured(&report)) {
         report.verdict = Verdict::Ok;
         report.inputs.iter_mut().for_each(|input| (input.error, input.note) = (None, Some(PLAIN_LOG)));
     }

@@ -4,7 +4,7 @@ mod measured;
 
 use crate::base::clean::clip;
 use crate::base::units::{counted, group};
-use measured::{Nvbandwidth, Osu};
+use measured::{Nvbandwidth, Osu, Tools};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 pub(super) fn of(text: &str) -> Vec<(usize, String)> {
     let (mut hpl, mut checks, mut mlperf, mut npb, mut timed) = (None, None, Mlperf::default(), Npb::default(), Timed::default());
     let (mut perftest, mut osu, mut nvbandwidth) = (Perftest::default(), Osu::default(), Nvbandwidth::default());
+    let mut tools = Tools::default();
     for (at, line) in text.lines().enumerate() {
         let no = at + 1;
         if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
@@ -30,6 +31,7 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
             perftest.read(no, line);
             osu.read(no, line);
             nvbandwidth.read(no, line);
+            tools.read(no, line);
         }
     }
     if let (Some((_, row)), Some((passed, failed))) = (&mut hpl, checks) {
@@ -41,13 +43,15 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
         .chain(npb.told)
         .chain(perftest.told)
         .chain(osu.told())
+        .chain(tools.told)
         .collect()
 }
 
 /// What is told of the tables of Google Benchmark begins so, and of those of tests of links that have come to their end.
 pub(super) const TIMED: &str = "Google Benchmark: ";
 const PERFTEST: &str = "perftest ";
-pub(super) const MEASURED: [&str; 3] = [PERFTEST, "OSU ", "nvbandwidth: "];
+pub(super) const MEASURED: [&str; 7] =
+    [PERFTEST, "OSU ", "nvbandwidth: ", "CUDA sample ", "gdrcopy_copybw: ", "TransferBench: ", "ibdiagnet: "];
 
 /// The tables of Google Benchmark: below a head the names of what was timed, each with its times, a rate and counters.
 #[derive(Default)]

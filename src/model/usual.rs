@@ -170,7 +170,7 @@ impl Usual {
         (least > 0.0 && most <= least * spread).then_some(most)
     }
 
-    /// As many times as long as it has been lately: of a gradient norm, which differs from line to line.
+    /// From where on a gradient norm leaps: many times the highest of the newest, where those lie near one another. It differs from line to line.
     pub fn leaps_from(&self) -> Option<f64> {
         const SPREAD: f64 = 5.0;
         const TIMES: f64 = 10.0;

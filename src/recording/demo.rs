@@ -56,7 +56,7 @@ pub const DEMOS: &[Demo] = &[
             (ms(0), "4 GPUs idle, no job yet"),
             (ms(5_600), "A torchrun job starts: 4 ranks import, then set up NCCL; no step yet"),
             (ms(21_200), "Training a GPT of 219 M parameters: a step takes 38 ms, each of the 4 GPUs draws 680 W"),
-            (ms(29_700), "A step takes 38 ms, and the loss falls. Soon rank 2 becomes slow: watch GPU 2"),
+            (ms(29_700), "A step takes 38 ms, and the loss falls. Soon rank 2 slows down: watch GPU 2"),
             (ms(38_800), "A step takes 157 ms instead of 38 ms. Nothing fails, and no line in the log says why"),
             (ms(43_700), "Slow steps. GPUs 0, 1 and 3 are busy all the time, because they wait; GPU 2 is not"),
             (ms(48_300), "Slow: rank 2 (GPU 2) is late every step, and the other 3 ranks wait for it"),

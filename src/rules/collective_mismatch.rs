@@ -120,7 +120,7 @@ fn by_circle(look: &Look) -> Option<Differs> {
         _ if ras.circle.first().is_some_and(|first| first.alone.is_some() && ras.circle.iter().all(|link| link.alone == first.alone)) => {
             let rank = ras.circle.first().and_then(|first| first.alone).unwrap_or_default();
             let who = look.ranks.get(&rank).map_or_else(|| format!("rank {rank}"), RankLook::name);
-            (format!("{who} has made other calls than all others; {circle}"), vec![rank])
+            (format!("{who} has called other collectives than all the other ranks; {circle}"), vec![rank])
         }
         // Of all ranks, none is more to blame than another.
         _ if ranks.len() >= look.alive().count().max(ras.nranks as usize) => {

@@ -3,7 +3,7 @@
 use super::chain::{Chain, Place};
 use super::rank_exited::{Asked, asked_to_end};
 use super::{Implies, ONCE, Rule, TextContext, TickContext};
-use crate::base::exit_code::signal_words;
+use crate::base::exit_code::{signal_of, signal_words};
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::span;
 use crate::logs::What;
@@ -30,13 +30,20 @@ pub const RULE: Rule = Rule {
 
 /// torchrun reports a worker that SIGTERM ended, and had no other left to end: the signal went to all of them.
 fn on_text(ctx: &TextContext, out: &mut Vec<Finding>) {
-    let What::WorkerFailed { exit_code, .. } = &ctx.seen.event.what else { return };
-    if asked_to_end(ctx, *exit_code) != Some(Asked::All) {
-        return;
+    let exit_code = match &ctx.seen.event.what {
+        What::WorkerFailed { exit_code, .. } => Some(*exit_code),
+        // Only Ctrl-C stands in a table: SIGTERM there is what the launcher sent to the others.
+        What::WorkerFailure(failure) => failure.exit_code.filter(|code| signal_of(*code) == Some(SIGINT)),
+        _ => None,
+    };
+    let Some(exit_code) = exit_code.filter(|code| asked_to_end(ctx, *code) == Some(Asked::All)) else { return };
+    let name = signal_words(signal_of(exit_code).unwrap_or_default());
+    let mut found = ctx.found(&RULE, "signal", format!("{name} ended all ranks of a launcher from outside; no rank had failed before"));
+    if signal_of(exit_code) == Some(SIGINT) {
+        found.severity = Severity::Warning;
     }
-    let mut found = ctx.found(&RULE, "signal", "SIGTERM ended all ranks of a launcher from outside; no rank had failed before");
     found.confidence = Confidence::Likely;
-    found.why = "the launcher reports SIGTERM as the end of the first, and that it had none left to end".into();
+    found.why = format!("the launcher reports {name} as the end of the first, and that it had none left to end");
     found.next = Some(ask(ctx.model.jobs.get(&ctx.seen.job), ctx.model));
     out.push(found);
 }

@@ -163,8 +163,16 @@ fn of_one_alone(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
 
 impl Growth {
     fn words(&self) -> String {
-        let per_hour = gib((self.bytes_per_s * 3600.0) as u64);
-        format!("grows by {per_hour} GiB an hour: used up in {}", span(Duration::from_secs_f64(self.left_s.min(1e6))))
+        /// Above it nobody thinks in hours.
+        const FAST_BYTES_PER_S: f64 = 1e8;
+        let left = span(Duration::from_secs_f64(self.left_s.min(1e6)));
+        let (seconds, unit) = if self.bytes_per_s >= FAST_BYTES_PER_S { (60.0, "minute") } else { (3600.0, "hour") };
+        // How long is left stands first: a narrow screen cuts the end.
+        format!(
+            "will be used up in {left}: it grows by {} GiB {} {unit}",
+            gib((self.bytes_per_s * seconds) as u64),
+            if unit == "hour" { "an" } else { "a" }
+        )
     }
 }
 

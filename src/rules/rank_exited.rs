@@ -50,6 +50,7 @@ const SIGABRT: u32 = 6;
 const LOST_SOON: Duration = Duration::from_secs(30);
 const SIGBUS: u32 = 7;
 const SIGSEGV: u32 = 11;
+const SIGINT: u32 = 2;
 const SIGILL: u32 = 4;
 const SIGFPE: u32 = 8;
 const SIGTERM: i32 = 15;
@@ -244,6 +245,10 @@ pub enum Asked {
 
 /// `None`: it ended otherwise.
 pub fn asked_to_end(ctx: &TextContext, exit_code: i32) -> Option<Asked> {
+    // Nobody but a person sends it, and to all of them.
+    if signal_of(exit_code) == Some(SIGINT) {
+        return Some(Asked::All);
+    }
     if signal_of(exit_code) != Some(SIGTERM.unsigned_abs()) {
         return None;
     }
@@ -501,7 +506,7 @@ fn next(ctx: &TickContext, end: &End) -> String {
         return "dmesg -T | grep -i -e 'killed process' -e oom".into();
     }
     let who = who(&[*end]);
-    ctx.model.processes.get(&end.pid).map_or_else(|| format!("read the log of {who} above its end"), |p| read_output(&who, p))
+    ctx.model.processes.get(&end.pid).map_or_else(|| format!("read what {who} printed last"), |p| read_output(&who, p))
 }
 
 /// Where to read why a process ended.
@@ -511,6 +516,6 @@ pub fn read_output(who: &str, process: &Process) -> String {
         Some(log) if log.inode.is_none() => {
             format!("its output went to {}, which is not read here: look there, or run it with its output in a file", log.path)
         }
-        _ => format!("read the log of {who} above its end"),
+        _ => format!("read what {who} printed last"),
     }
 }

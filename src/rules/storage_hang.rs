@@ -171,6 +171,15 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
             found.next = Some(py_spy(rank.pid));
         }
     }
+    // Nobody waits for a file system: they stand in locks, or in a collective that not all have come to.
+    let by_lock = |r: &RankLook| r.waits.iter().any(|wait| wait.pid == r.pid && wait.what() == WaitsFor::Others);
+    if ranks.is_empty() && found.ranks.is_empty() && look.alive().count() > 1 && look.alive().all(by_lock) {
+        let in_gloo = look.alive().filter(|r| r.is_in_gloo()).count();
+        let where_to = if in_gloo > 0 { "in locks and in Gloo" } else { "in locks" };
+        found.summary = format!("the checkpoint does not end: {so_far}; all ranks wait {where_to}, and none for a file system");
+        found.area = None;
+        found.next = look.alive().next().map(|r| py_spy(r.pid));
+    }
     found.next = found.next.or_else(|| look.alive().next().map(|r| next(None, r.pid)));
     found.evidence =
         waits.iter().take(8).map(|(rank, wait)| Evidence::of("process", format!("rank {rank} waits in {}", wait.words()))).collect();

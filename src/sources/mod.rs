@@ -285,6 +285,6 @@ pub const SOURCES: &[SourceSpec] = &[
     SourceSpec { id: "qpairs", title: "queue pairs by process, through RDMA netlink", live_only: false, instead: None, retry: Duration::from_secs(60), make: queue_pairs::make },
     SourceSpec { id: "netdev", title: "interfaces below /sys/class/net", live_only: false, instead: None, retry: Duration::from_secs(10), make: netdev::make },
     SourceSpec { id: "kmsg", title: "kernel log", live_only: true, instead: None, retry: Duration::from_secs(60), make: kmsg::make },
-    SourceSpec { id: "events", title: "Xids and errors, as the driver tells them", live_only: true, instead: None, retry: Duration::from_secs(60), make: nvml::make_events },
+    SourceSpec { id: "events", title: "Xids and errors that the driver reports", live_only: true, instead: None, retry: Duration::from_secs(60), make: nvml::make_events },
     SourceSpec { id: "host", title: "CPU, memory, /dev/shm and disk", live_only: false, instead: None, retry: Duration::from_secs(10), make: host::make },
 ];

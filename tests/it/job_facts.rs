@@ -268,14 +268,18 @@ fn memory_that_grows_all_the_time_is_named_with_its_rank_before_it_is_used_up() 
     let [found] = &found[..] else { panic!("{found:?}") };
     assert_eq!((found.severity, &found.ranks[..], &found.gpus[..]), (Severity::Warning, &[1][..], &[1][..]));
     assert!(
-        found.summary.starts_with("GPU memory of rank 1 (GPU 1) grows by 1") && found.summary.contains("GiB an hour: used up in 1"),
+        found.summary.starts_with("GPU memory of rank 1 (GPU 1) will be used up in 1") && found.summary.contains(": it grows by 1"),
         "{}",
         found.summary
     );
     // 6 GiB a minute of what is left to the machine.
     let found = Node::new(&[]).train(500, |_| 40.0, |t| 20.0 + t / 10.0, |t| 400.0 - t / 10.0);
     let [found] = &found[..] else { panic!("{found:?}") };
-    assert!(found.summary.starts_with("host memory of rank 1 (pid 101) grows by 3"), "{}", found.summary);
+    assert!(
+        found.summary.starts_with("host memory of rank 1 (pid 101) will be used up in 5") && found.summary.ends_with("6.1 GiB a minute"),
+        "{}",
+        found.summary
+    );
     assert!(found.gpus.is_empty());
 }
 

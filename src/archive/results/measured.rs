@@ -124,6 +124,63 @@ impl Nvbandwidth {
     }
 }
 
+/// Small tools that say at their end what came out.
+#[derive(Default)]
+pub struct Tools {
+    /// `write BW: median 22360.8MB/s`, and the same of reading.
+    copied: Vec<String>,
+    has_transfers: bool,
+    /// In the last table of ibdiagnet: stages and what they found.
+    stages: Option<(u64, u64, u64)>,
+    pub told: Vec<(usize, String)>,
+}
+
+impl Tools {
+    const MOST: usize = 8;
+
+    pub fn read(&mut self, no: usize, line: &str) {
+        static SAMPLE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^&&&& (\S{2,80}) PASSED\s*$").expect("pattern"));
+        static COPY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(write|read) BW: median ([0-9.]+ ?[kMGT]?B/s)").expect("pattern"));
+        static AGGREGATE: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"^\s*Aggregate (?:Bandwidth )?\([A-Za-z ]+\)\s*\|\s*([0-9.]+ GB/s)").expect("pattern"));
+        static STAGE: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"^-I- \S.{0,40}?\s+([0-9]+)\s+([0-9]+)\s*(?:\S.*)?$").expect("pattern"));
+        let line = line.trim_end();
+        if let Some(sample) = SAMPLE.captures(line) {
+            self.tell(no, format!("CUDA sample {} passed", words_of(&sample[1], 80)));
+        } else if let Some(copy) = COPY.captures(line) {
+            self.copied.truncate(1);
+            self.copied.push(format!("{} {}", &copy[1], words_of(&copy[2], 30)));
+        } else if line == "closing gdrdrv" && !self.copied.is_empty() {
+            let copied = std::mem::take(&mut self.copied).join(", ");
+            self.tell(no, format!("gdrcopy_copybw: {copied}"));
+        } else if line.starts_with(" Transfer ") && line.contains("GB/s") {
+            self.has_transfers = true;
+        } else if let Some(all) = AGGREGATE.captures(line).filter(|_| self.has_transfers) {
+            self.tell(no, format!("TransferBench: {} in all", words_of(&all[1], 30)));
+        } else if line.starts_with("-I- Stage ") && line.contains("Warnings") && line.contains("Errors") {
+            self.stages = Some((0, 0, 0));
+        } else if let (Some((stages, warnings, errors)), Some(row)) = (self.stages, STAGE.captures(line)) {
+            let number = |at: usize| row[at].parse::<u64>().unwrap_or(u64::MAX);
+            let (warnings, errors) = (warnings.saturating_add(number(1)), errors.saturating_add(number(2)));
+            self.stages = Some((stages + 1, warnings, errors));
+            self.told.retain(|(_, words)| !words.starts_with("ibdiagnet: "));
+            if errors == 0 {
+                self.tell(no, format!("ibdiagnet: {} without an error, {}", counted(stages + 1, "stage"), counted(warnings, "warning")));
+            }
+        } else {
+            self.stages = None;
+        }
+    }
+
+    fn tell(&mut self, no: usize, words: String) {
+        if self.told.len() == Self::MOST {
+            self.told.remove(0);
+        }
+        self.told.push((no, words));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::of;
@@ -146,6 +203,24 @@ mod tests {
         // The next test gives no row; the command asks for larger sizes.
         assert!(told(&format!("{}# OSU MPI-CUDA Latency Test v7.5\n", table("MPI-CUDA Bandwidth Test", 4 << 20))).is_empty());
         assert!(told(&format!("$ mpirun osu_allreduce -m :4194304\n{}", table("MPI Allreduce Latency Test", 1 << 20))).is_empty());
+    }
+
+    #[test]
+    fn small_tools_say_what_came_out() {
+        assert_eq!(
+            told("Test Summary:  Error amount = 0.000000\n&&&& conjugateGradient PASSED\n"),
+            ["2 CUDA sample conjugateGradient passed"]
+        );
+        assert!(told("&&&& conjugateGradient FAILED\n").is_empty());
+        let copied = "write BW: median 22360.8MB/s, min 20661.2MB/s\nread BW: median 890.824MB/s, min 841.881MB/s\n";
+        assert!(told(copied).is_empty());
+        assert_eq!(told(&format!("{copied}closing gdrdrv\n")), ["3 gdrcopy_copybw: write 22360.8MB/s, read 890.824MB/s"]);
+        let stages = |errors: u32| {
+            format!("-I- Stage       Warnings   Errors     Comment\n-I- Discovery   3          0\n-I- Routing     0          {errors}\n")
+        };
+        assert_eq!(told(&stages(0)), ["3 ibdiagnet: 2 stages without an error, 3 warnings"]);
+        assert!(told(&stages(2)).is_empty());
+        assert!(told(&format!("{}-I- Other       0          0\n", stages(2))).is_empty());
     }
 
     #[test]

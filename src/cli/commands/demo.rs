@@ -1,6 +1,7 @@
 //! `nccl-top demo`: an incident, recorded or modelled, that comes with the program.
 
 use super::{Env, Outcome, out, replay};
+use crate::base::words::wrap;
 use crate::cli::arguments::Play;
 use crate::recording::demo::{DEMOS, Demo};
 use anyhow::Result;
@@ -29,7 +30,16 @@ pub fn run(env: &Env, name: Option<&str>, list: bool, options: &Play) -> Result<
 /// A line for each demo, behind what `head` makes of it.
 fn listed(head: impl Fn(&Demo) -> String) -> String {
     let note = |modelled| if modelled { " (modelled)" } else { "" };
-    DEMOS.iter().map(|d| format!("{}{}{}\n", head(d), d.title, note(d.modelled))).collect()
+    /// What goes into a pipe is one line each.
+    const PIPE: usize = 1000;
+    let known = crossterm::terminal::size().ok().filter(|_| io::stdout().is_terminal());
+    let columns = known.map_or(PIPE, |(columns, _)| usize::from(columns)).max(40);
+    let entry = |d: &Demo| {
+        let head = head(d);
+        let lines = wrap(&format!("{}{}", d.title, note(d.modelled)), columns.saturating_sub(head.len()).max(20));
+        format!("{head}{}\n", lines.join(&format!("\n{:1$}", "", head.len())))
+    };
+    DEMOS.iter().map(entry).collect()
 }
 
 fn names() -> String {
@@ -43,7 +53,10 @@ fn named(name: &str) -> Option<&'static Demo> {
 /// Asks which demo to show, until the answer is one; `None` to leave.
 fn choose(answers: &mut impl BufRead) -> Result<Option<&'static Demo>> {
     let number = |demo: &Demo| DEMOS.iter().position(|d| d.name == demo.name).map_or(0, |at| at + 1);
-    out(&format!("Incidents to look at, each in about half a minute:\n\n{}\n", listed(|d| format!("  {}  {:<9} ", number(d), d.name))))?;
+    out(&format!(
+        "Incidents to look at, half a minute each, from the middle:\n\n{}\n",
+        listed(|d| format!("  {}  {:<9} ", number(d), d.name))
+    ))?;
     loop {
         out("Which one? A number or a name; Enter shows the first, q leaves: ")?;
         let mut answer = String::new();
