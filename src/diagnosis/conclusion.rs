@@ -2,12 +2,13 @@
 
 use super::lines::{NEW_RUN, earlier_run};
 use super::{causality, cover};
-use crate::base::severity::Role;
+use crate::base::severity::{Role, Severity};
 use crate::base::time::{Stamp, span};
 use crate::diagnosis::session::Session;
 use crate::logs::{What, error_words};
 use crate::model::alarms::Alarm;
 use crate::rules::findings::Finding;
+use crate::rules::{Implies, python_exception, rule};
 use std::collections::BTreeSet;
 
 /// All findings of a session and of recordings beside it, and which of them is the cause.
@@ -117,6 +118,11 @@ fn replayed(session: &Session, path: &str) -> Vec<Finding> {
         let after = f.cleared_at.map_or(String::new(), |at| span(at.since(f.opened_at)));
         f.why = format!("{}; it passed after {after}", f.whole_why());
         f.note = None;
+        // What would have ended the job did not: an exception was caught, a rank was started again.
+        let goes_on = rule(f.rule).is_some_and(|rule| rule.implies == Implies::Failed) && last_step(session) > Some(f.last_at);
+        if goes_on {
+            f.severity = f.severity.min(if f.rule == python_exception::RULE.id { Severity::Info } else { Severity::Warning });
+        }
         f
     });
     let mut findings: Vec<Finding> = session.ledger.open().into_iter().cloned().chain(passed).collect();
