@@ -10,16 +10,14 @@ const NEAR: u64 = 12;
 
 /// Each log ends with what a known benchmark measured: whatever words stand above that, it came to its end.
 pub(super) fn is_measured(report: &Report) -> bool {
-    let ends_so = |input: &Seen| {
-        let is_its = |table: &&Evidence| table.path.as_deref() == Some(input.path.as_str());
-        let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + 1 >= lines);
-        report.again.tables.iter().filter(is_its).any(|table| has_measured(table) && is_last(table))
-    };
-    !report.inputs.is_empty() && report.inputs.iter().all(ends_so)
+    !report.inputs.is_empty() && report.inputs.iter().all(|input| ends_with_table(report, input))
 }
 
-fn has_measured(table: &Evidence) -> bool {
-    results::MEASURED.iter().any(|words| table.text.starts_with(words))
+/// A test of the network mostly goes before a job: only one with nothing below it says how things ended.
+fn ends_with_table(report: &Report, input: &Seen) -> bool {
+    let of = |table: &&Evidence| table.path.as_deref() == Some(input.path.as_str());
+    let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + 1 >= lines);
+    report.again.tables.iter().filter(of).any(|table| is_last(table) && results::is_measured(&table.text))
 }
 
 /// Each log has said in the end that it is done, or how long it took, or is what a known benchmark measured.
@@ -33,12 +31,9 @@ pub(super) fn is_it(report: &Report) -> bool {
         let goes_on = last.is_some_and(|last| speaks_of_more(&last.said.text));
         let told = again.came_out.iter().filter(|out| matches!(out.row, "took" | "stopped")).map(|out| &out.said);
         let took = told.filter(|said| of(said, input)).any(|said| is_near(said, input));
-        let tables = || again.tables.iter().filter(|table| of(table, input));
-        let timed = tables().any(|table| table.text.starts_with(results::TIMED));
-        // A test of the network mostly goes before a job: only one with nothing below it says how things ended.
-        let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + 1 >= lines);
-        let measured = tables().any(|table| has_measured(table) && is_last(table));
-        measured || !goes_on && (took || timed || last.is_some_and(|last| !last.more_below && says_that_it_is_done(&last.said.text)))
+        let timed = again.tables.iter().any(|table| of(table, input) && table.text.starts_with(results::TIMED));
+        ends_with_table(report, input)
+            || !goes_on && (took || timed || last.is_some_and(|last| !last.more_below && says_that_it_is_done(&last.said.text)))
     };
     !report.inputs.is_empty() && report.inputs.iter().all(ended)
 }

@@ -47,11 +47,15 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// What is told of the tables of Google Benchmark begins so, and of those of tests of links that have come to their end.
+/// What is told of the tables of Google Benchmark begins so.
 pub(super) const TIMED: &str = "Google Benchmark: ";
+/// The same of those of perftest that have come to their end.
 const PERFTEST: &str = "perftest ";
-pub(super) const MEASURED: [&str; 7] =
-    [PERFTEST, "OSU ", "nvbandwidth: ", "CUDA sample ", "gdrcopy_copybw: ", "TransferBench: ", "ibdiagnet: "];
+
+/// It is told of a test of links, or of a small tool, that has come to its end.
+pub(super) fn is_measured(text: &str) -> bool {
+    text.starts_with(PERFTEST) || measured::BEGINNINGS.iter().any(|words| text.starts_with(words))
+}
 
 /// The tables of Google Benchmark: below a head the names of what was timed, each with its times, a rate and counters.
 #[derive(Default)]

@@ -1,9 +1,13 @@
-//! Tables of the OSU micro-benchmarks and of nvbandwidth that have come to their end.
+//! Tables of the OSU micro-benchmarks, of nvbandwidth and of small tools that have come to their end. A new one has its reader here, and the words
+//! that it begins with in [`BEGINNINGS`].
 
 use super::words_of;
 use crate::base::units::counted;
 use regex::Regex;
 use std::sync::LazyLock;
+
+/// What is told of each of them begins so.
+pub const BEGINNINGS: [&str; 6] = ["OSU ", "nvbandwidth: ", "CUDA sample ", "gdrcopy_copybw: ", "TransferBench: ", "ibdiagnet: "];
 
 /// No latency and no bandwidth is as much.
 const MOST: f64 = 1e15;
