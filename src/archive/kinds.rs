@@ -127,6 +127,11 @@ impl Opened {
         Opened { name: String::new(), head: Vec::new(), input: Box::new(io::empty()), head_at: 0, modified: Stamp::default(), taken }
     }
 
+    /// Its first bytes are all of it.
+    pub fn is_short(&self) -> bool {
+        self.head.len() < HEAD
+    }
+
     /// The last part of the path, without `.gz`.
     pub fn file_name(&self) -> &str {
         let name = self.name.rsplit('/').next().unwrap_or(&self.name);

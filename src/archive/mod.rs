@@ -12,6 +12,7 @@ mod call;
 mod ended_well;
 mod error_level;
 mod flight;
+mod indent;
 pub mod inputs;
 mod inspector;
 pub mod intake;

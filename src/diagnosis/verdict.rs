@@ -101,8 +101,9 @@ const GOES_ON: Duration = Duration::from_secs(10);
 /// `cause` is the number of the finding that the others of the job follow from.
 pub fn of_job(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u64>, before: Option<&Verdict>) -> Verdict {
     let mut verdict = judge(model, ledger, job, look, cause, before);
-    // What a finding decides began when the finding did: the two stand above one another on the screen.
-    let by_finding = verdict.because.is_some() && job.ended_at.is_none();
+    // What a finding decides began when the finding did: the two stand above one another on the screen. The end of a job is known before why.
+    let is_told = before.is_some_and(|b| b.because.is_some());
+    let by_finding = verdict.because.is_some() && (job.ended_at.is_none() || !is_told);
     verdict.since = match before {
         Some(b) if b.state == verdict.state && b.phase == verdict.phase && !by_finding => b.since,
         _ => verdict.since,

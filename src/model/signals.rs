@@ -5,6 +5,7 @@
 
 use crate::base::clean::clean;
 use crate::base::time::Stamp;
+use crate::base::words::{py_spy, shell_word};
 use crate::logs::Phase;
 use crate::model::Model;
 use crate::model::circle::{WaitsFor, circle, siblings_did_more};
@@ -15,7 +16,7 @@ use crate::model::job::Job;
 use crate::model::log::LogFile;
 use crate::model::peers::Peers;
 use crate::model::process::Process;
-use crate::observe::process::{Helpers, Wait};
+use crate::observe::process::{Helpers, Holder, Wait};
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -308,6 +309,18 @@ impl Member {
 impl RankLook {
     pub fn alive(&self) -> bool {
         self.gone_at.is_none()
+    }
+
+    /// The command that shows most of why it stands: the stack of its process, or of who holds the lock that it waits for.
+    pub fn next(&self) -> String {
+        let own = self.waits.iter().find(|wait| wait.pid == self.pid);
+        let is_python = |comm: &str| ["python", "pt_"].iter().any(|begin| comm.starts_with(begin));
+        match (own.and_then(|wait| wait.holder.as_ref()), own.and_then(|wait| wait.file.as_deref())) {
+            (Some(Holder { comm: None, .. }), Some(file)) => format!("fuser -v {}", shell_word(file)),
+            (Some(Holder { pid, comm: Some(comm) }), _) if !is_python(comm) => format!("ps -o pid,stat,etime,args -p {pid}"),
+            (Some(Holder { pid, .. }), _) => py_spy(*pid),
+            (None, _) => py_spy(self.pid),
+        }
     }
 
     pub fn stopped(&self) -> bool {

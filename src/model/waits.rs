@@ -2,7 +2,7 @@
 
 use crate::base::clean::{clean, clip};
 use crate::base::fs_kind::{is_remote, of_place};
-use crate::observe::process::{Mount, Wait};
+use crate::observe::process::{Holder, Mount, Wait};
 
 /// What the name of a worker of PyTorch's DataLoader begins with, from PyTorch 2.6 on. Before, it has that of its rank.
 const LOADER: &str = "pt_data";
@@ -104,9 +104,8 @@ impl Wait {
 
     /// It waits for that, for a lock of a file, or for the end of a process: no request and no batch comes by any of these.
     pub fn is_held(&self) -> bool {
-        let locks = || self.place.as_deref().is_some_and(|place| place.starts_with("locks_"));
-        let call = self.call.as_deref();
-        self.is_for_a_stranger() || matches!(call, Some("flock" | "wait4" | "waitid")) || call == Some("fcntl") && locks()
+        let for_an_end = matches!(self.call.as_deref(), Some("wait4" | "waitid"));
+        self.is_for_a_stranger() || self.is_for_a_file_lock() || for_an_end
     }
 
     /// It has made a process, and may not go on before that has become another program or ended (vfork, posix_spawn): state D, and no disk.
@@ -156,6 +155,16 @@ impl Wait {
         self.peer.as_deref().map_or(String::new(), |peer| format!(" of {}", clean(peer)))
     }
 
+    /// `, which pid 4711 (python) holds`
+    fn holder_words(&self) -> String {
+        match self.holder.as_ref() {
+            None => String::new(),
+            Some(Holder { pid, .. }) if *pid == self.pid => ", which it holds itself".into(),
+            Some(Holder { pid, comm: Some(comm) }) => format!(", which pid {pid} ({}) holds", clean(comm)),
+            Some(Holder { pid, comm: None }) => format!(", which pid {pid} took; it has ended, and a child of it still has the file open"),
+        }
+    }
+
     /// `openat (wait_for_partner)`, `recvfrom of 10.0.0.7:443`, `read of /data/part-07.tar on /data (nfs4 from filer:/vol7)`
     pub fn words(&self) -> String {
         const MOST: usize = 120;
@@ -174,7 +183,7 @@ impl Wait {
         let is_pipe = self.place.as_deref().is_some_and(|place| place.contains("pipe_") || place == "wait_for_partner");
         let mount = self.mount.as_ref().filter(|_| !is_pipe).map_or(String::new(), |mount| format!(" on {}", mount_words(mount)));
         let pipe = if is_pipe && !file.is_empty() { ", a pipe" } else { "" };
-        format!("{call}{file}{pipe}{}{place}{mount}", self.peer_words())
+        format!("{call}{file}{pipe}{}{place}{mount}{}", self.peer_words(), self.holder_words())
     }
 }
 

@@ -203,6 +203,27 @@ pub struct Wait {
     pub connects: Option<String>,
     /// The mount that the file lies on; without a file, the only one of the kind that `place` belongs to.
     pub mount: Option<Mount>,
+    /// Where it waits for a lock of a file: who holds it, from /proc/locks.
+    pub holder: Option<Holder>,
+}
+
+impl Wait {
+    /// flock(2), or fcntl(2) where it waits.
+    pub fn is_for_a_file_lock(&self) -> bool {
+        let locks = || self.place.as_deref().is_some_and(|place| place.starts_with("locks_"));
+        let call = self.call.as_deref();
+        call == Some("flock") || call == Some("fcntl") && locks()
+    }
+}
+
+/// A process that holds a lock of a file.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Holder {
+    pub pid: u32,
+    /// `None`: it has ended, and who inherited the open file from it holds the lock on.
+    pub comm: Option<String>,
 }
 
 /// A line of /proc/PID/mountinfo.

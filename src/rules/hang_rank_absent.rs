@@ -9,7 +9,7 @@ use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::{all_here, so_many};
-use crate::base::words::{py_spy, rank_words};
+use crate::base::words::rank_words;
 use crate::logs::Phase;
 use crate::model::comm::Odd;
 use crate::model::gpu::Activity;
@@ -217,7 +217,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
         found.summary = format!("{}; or it is a server without requests", found.summary);
     }
-    found.next = culprits.first().map(|r| py_spy(r.pid)).or(absent.far.and_then(|far| far.next));
+    found.next = culprits.first().map(|r| r.next()).or(absent.far.and_then(|far| far.next));
     found.evidence = absent.evidence;
     found.evidence.extend(exchanged);
     for rank in culprits.iter().filter(|r| r.state.is_some()) {

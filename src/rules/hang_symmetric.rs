@@ -168,9 +168,10 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let mut found = RULE.finding("all", format!("{}, {behind}, nothing moves", all_here(alive, "wait")), since);
         found.job = Some(id.clone());
         found.confidence = confidence;
-        found.next = waiting.first().map(|r| py_spy(r.pid));
+        let told_of = behind_and_waits.as_ref().and_then(|(_, rank)| look.ranks.get(rank));
+        found.next = told_of.or(waiting.first().copied()).map(|r| py_spy(r.pid));
         found.evidence.extend(counts);
-        found.evidence.extend(behind_and_waits);
+        found.evidence.extend(behind_and_waits.map(|(evidence, _)| evidence));
         found.evidence.push(Evidence::of("gpu", super::spinning(alive, look.at.since(since))));
         found.evidence.extend(super::power_evidence(look));
         told_by(&mut found, look);
@@ -179,8 +180,8 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
 }
 
 /// Who is behind in a communicator of the whole job waits on its GPU as well: not for itself, but in a call that the others have left. They
-/// called it in another way (another root, another size), or data was lost on the way.
-fn in_call_before(look: &Look, ras: &RasLook) -> Option<Evidence> {
+/// called it in another way (another root, another size), or data was lost on the way. With the first of them.
+fn in_call_before(look: &Look, ras: &RasLook) -> Option<(Evidence, u32)> {
     let stands = ras.missing.is_empty() && ras.still_answers >= 2 && ras.still_for >= COUNTS_STILL;
     let all_here = look.alive().count() == ras.nranks as usize && look.alive().all(|r| r.by_gpm && r.spins());
     let first = ras.behind.first().filter(|_| stands && all_here)?;
@@ -197,7 +198,7 @@ fn in_call_before(look: &Look, ras: &RasLook) -> Option<Evidence> {
         first.behind.max,
         span(ras.still_for)
     );
-    Some(Evidence::of("ras", words))
+    Some((Evidence::of("ras", words), ranks[0]))
 }
 
 /// A job of sends and receives alone, which RAS does not count, whose GPUs have worked. All of it is in sight: where all wait in kernels of

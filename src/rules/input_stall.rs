@@ -83,6 +83,9 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
 /// A process below a rank that does not say what it is: an uploader, or a program that is run.
 const CHILD: &str = "child process";
 
+/// What the words begin with where it is the rank's own process that waits.
+const ITSELF: &str = "it waits";
+
 /// Why a rank that sleeps waits for its input, in words, and how sure that is.
 fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
     let own = rank.waits.first().filter(|wait| wait.pid == rank.pid)?;
@@ -114,7 +117,7 @@ fn loader_words(rank: &RankLook) -> Option<(String, Confidence)> {
         }
     }
     if in_storage {
-        return Some((format!("it waits in {}", own.words()), Confidence::Likely));
+        return Some((format!("{ITSELF} in {}", own.words()), Confidence::Likely));
     }
     let helpers = rank.helpers?;
     if helpers.dead > 0 && helpers.alive == 0 {
@@ -193,17 +196,21 @@ fn stands(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     };
     let mut found = RULE.finding(
         if all { "all".to_owned() } else { rank_words(&who) },
-        format!("{named} for input: {}", words.strip_prefix("it waits ").unwrap_or(words)),
+        format!("{named} for input: {}", words.strip_prefix(ITSELF).map_or(words.as_str(), str::trim_start)),
         since,
     );
     found.job = Some(job.id.clone());
     found.confidence = known.iter().map(|(.., confidence)| *confidence).min().unwrap_or(Confidence::Possible);
-    found.evidence = known.iter().take(8).map(|(rank, words, _)| Evidence::of("process", format!("rank {rank}: {words}"))).collect();
+    found.evidence = alike(known.iter().map(|(rank, words, _)| (*rank, words.clone())))
+        .into_iter()
+        .map(|(words, ranks)| Evidence::of("process", format!("{}: {}", rank_words(&ranks), of_each(&words, ranks.len()))))
+        .collect();
     found.evidence.push(asleep(&ranks, look, since));
     // Of several, the one that waits for a file tells most: the others may have nothing to do.
     let workers = ranks.iter().filter(|r| who.contains(&r.rank)).flat_map(|r| r.waits.iter().filter(|w| w.pid != r.pid));
     let worker = workers.rev().max_by_key(|w| (w.state == Some('D'), w.file.as_ref().is_some_and(|file| file.starts_with('/'))));
-    found.next = Some(py_spy(worker.map_or(ranks[0].pid, |w| w.pid)));
+    let own = words.starts_with(ITSELF).then(|| ranks.iter().find(|r| who.contains(&r.rank))).flatten();
+    found.next = own.map(|rank| rank.next()).or_else(|| Some(py_spy(worker.map_or(ranks[0].pid, |w| w.pid))));
     if !all {
         found.gpus = look.gpus_of(&who);
         found.ranks = who;
@@ -275,20 +282,31 @@ fn for_messages(job: &Job, look: &Look) -> Option<Finding> {
 
 /// `ranks 0 to 3: each waits in clock_nanosleep (hrtimer_nanosleep)`: a line for all that wait in the same.
 fn waiting_alike(waits: &[(&RankLook, &Wait)]) -> Vec<Evidence> {
+    let words = waits.iter().map(|(rank, wait)| (rank.rank, format!("{ITSELF} in {}", wait.words())));
+    let told = alike(words).into_iter().map(|(words, ranks)| format!("{}: {}", rank_words(&ranks), of_each(&words, ranks.len())));
+    told.map(|text| Evidence::of("process", text)).collect()
+}
+
+/// The ranks of which the same is said, for each thing that is said: the first eight of these.
+fn alike(told: impl Iterator<Item = (u32, String)>) -> Vec<(String, Vec<u32>)> {
     const MOST: usize = 8;
     let mut alike: Vec<(String, Vec<u32>)> = Vec::new();
-    for (rank, wait) in waits {
-        let words = wait.words();
+    for (rank, words) in told {
         match alike.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, ranks)) => ranks.push(rank.rank),
-            None => alike.push((words, vec![rank.rank])),
+            Some((_, ranks)) => ranks.push(rank),
+            None => alike.push((words, vec![rank])),
         }
     }
-    let told = alike.into_iter().take(MOST).map(|(words, ranks)| {
-        let who = if ranks.len() == 1 { "it" } else { "each" };
-        Evidence::of("process", format!("{}: {who} waits in {words}", rank_words(&ranks)))
-    });
-    told.collect()
+    alike.truncate(MOST);
+    alike
+}
+
+/// `each waits in …` of several.
+fn of_each(words: &str, ranks: usize) -> String {
+    match words.strip_prefix(ITSELF) {
+        Some(rest) if ranks > 1 => format!("each waits{rest}"),
+        _ => words.to_owned(),
+    }
 }
 
 /// Nobody may see what they wait for: that all sleep at once, wait in no collective and write nothing leaves little but input.

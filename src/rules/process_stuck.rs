@@ -6,7 +6,6 @@ use super::{Implies, Rule, Stacks, TickContext, told_by, while_it_holds};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
-use crate::base::words::py_spy;
 use crate::model::gpu::Activity;
 use crate::model::signals::{Look, RankLook};
 use crate::observe::evidence::Evidence;
@@ -59,13 +58,7 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
             continue;
         }
         if let Some(found) = kernel(look, rank).or_else(|| stands(look, rank)) {
-            out.push(Finding {
-                job: Some(id.clone()),
-                ranks: vec![only],
-                gpus: look.gpus_of(&[only]),
-                next: Some(py_spy(rank.pid)),
-                ..found
-            });
+            out.push(Finding { job: Some(id.clone()), ranks: vec![only], gpus: look.gpus_of(&[only]), next: Some(rank.next()), ..found });
         }
     }
 }

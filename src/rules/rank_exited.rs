@@ -329,7 +329,7 @@ fn on_tick(ctx: &TickContext, out: &mut Vec<Finding>) {
             let by_signal = rank.exit_code.is_some_and(|code| signal_of(code) == Some(SIGTERM.unsigned_abs()));
             found.next = Some(if by_signal { WHO_SENT } else { "dmesg -T | tail -50" }.into());
             found.evidence = vec![
-                Evidence::of("process", format!("pid {} left /proc {} ago", rank.pid, span(look.at.since(gone)))),
+                Evidence::of("process", format!("pid {} left /proc", rank.pid)),
                 match waiting {
                     0 => Evidence::of("process", format!("no step since, and nothing ended the others: {}", left(look))),
                     n => Evidence::of("gpu", super::spins(n) + "; no bytes move"),

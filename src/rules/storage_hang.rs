@@ -31,7 +31,6 @@ pub const RULE: Rule = Rule {
              state D cannot be killed before its file system answers",
     life: while_it_holds(0, 5),
     implies: Implies::Stuck,
-    area: Some(Area::Storage),
     stacks: Stacks::OfCulprits,
     chain: Chain { covered_by: &["rank-exited", "rank-stopped"], ..Chain::HANG },
     on_tick: Some(check),
@@ -119,6 +118,7 @@ fn finding(job: &Job, ranks: &[u32], look: &Look, since: Stamp) -> Finding {
     found.job = Some(job.id.clone());
     found.gpus = look.gpus_of(ranks);
     found.ranks = ranks.to_vec();
+    found.area = Some(Area::Storage);
     found
 }
 
@@ -154,6 +154,13 @@ fn checkpoint(job: &Job, look: &Look) -> Option<Finding> {
     if let Some(mount) = waits.iter().find_map(|(_, wait)| wait.mount.as_ref()) {
         found.summary = who_waits(&format!("{} {} for {}", rank_words(&ranks), does(ranks.len(), "wait"), mount_words(mount)));
         found.next = Some(next(Some(mount), 0));
+    }
+    // Who holds the lock of a file is to blame, not what the file lies on.
+    let locked = |r: &'_ RankLook| r.waits.iter().find(|wait| wait.pid == r.pid && wait.holder.is_some()).cloned();
+    if let Some((rank, wait)) = look.alive().find_map(|r| Some((r, locked(r)?))) {
+        found.summary = who_waits(&format!("{} waits in {}", rank.name(), wait.words()));
+        found.next = Some(rank.next());
+        found.area = None;
     }
     let pipes: Vec<&RankLook> = look.alive().filter(|r| to_a_pipe(r)).collect();
     if let Some(first) = pipes.first().filter(|_| found.next.is_none()) {

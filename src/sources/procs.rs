@@ -7,6 +7,7 @@
 mod ask;
 mod choose;
 pub mod environ;
+mod locks;
 mod output_files;
 mod passed_on;
 pub mod pidfd;

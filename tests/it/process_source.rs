@@ -8,7 +8,7 @@ use nccl_top::sources::{Hint, Hints, RasAddress, Roots, Source, SourceError};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -1352,6 +1352,39 @@ fn the_directory_that_a_rank_writes_much_to_is_known() {
     };
     assert_eq!(writes.len(), 1, "{writes:?}");
     assert_eq!((writes[0].path.as_str(), writes[0].device), (files.path().to_str().unwrap(), fs::metadata(&checkpoint).unwrap().dev()));
+}
+
+#[test]
+fn who_holds_the_lock_that_a_rank_waits_for_is_known() {
+    let files = tempfile::tempdir().unwrap();
+    let lock = files.path().join("build.lock");
+    let mut holder = std::process::Command::new("flock");
+    holder.arg("--no-fork").arg(&lock).args(["sh", "-c", "echo held; exec sleep 600"]).stdout(std::process::Stdio::piped());
+    let mut holder = Child(holder.spawn().unwrap());
+    let mut held = [0; 5];
+    holder.0.stdout.take().unwrap().read_exact(&mut held).unwrap();
+    let rank = std::process::Command::new(alias("flock", files.path()))
+        .args([lock.to_str().unwrap(), "true"])
+        .envs([("RANK", "0"), ("WORLD_SIZE", "2")])
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .spawn()
+        .unwrap();
+    let rank = Child(rank);
+    let mut procs = Procs::new(Roots::live(), Duration::from_millis(100), None);
+    let started = Instant::now();
+    let wait = loop {
+        assert!(started.elapsed() < PATIENCE, "not seen");
+        let mut out = Vec::new();
+        let _ = procs.poll(&mut out);
+        let samples = out.into_iter().filter_map(|body| if let Body::Processes { processes } = body { Some(processes) } else { None });
+        let mut waits = samples.flatten().filter(|sample| sample.pid == rank.0.id()).filter_map(|sample| sample.waits);
+        if let Some(wait) = waits.find_map(|waits| waits.into_iter().find(|wait| wait.is_for_a_file_lock())) {
+            break wait;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let by = wait.holder.unwrap_or_else(|| panic!("{:?} in {}", wait.file, fs::read_to_string("/proc/locks").unwrap_or_default()));
+    assert_eq!((by.pid, by.comm.as_deref()), (holder.0.id(), Some("sleep")));
 }
 
 /// A rank of an `env://` job that waits for a master which drops its packets, with no log. Constructed.

@@ -5,7 +5,7 @@
 
 use super::read::Reader;
 use super::stat::Stat;
-use super::{bounded, printable, sockets};
+use super::{bounded, locks, printable, sockets};
 use crate::base::fs_kind::{LOCAL, of_place, same_kind};
 use crate::observe::process::{Mount, Wait};
 use std::os::unix::ffi::OsStrExt;
@@ -214,6 +214,9 @@ fn of_process(reader: &mut Reader, pid: u32, mounts: &mut Option<Vec<Mount>>) ->
     if wait.state == Some('D') || wait.file.as_ref().is_some_and(|file| file.starts_with('/')) {
         let mounts = mounts.get_or_insert_with(|| reader.read(pid, "mountinfo").map(parse_mounts).unwrap_or_default());
         wait.mount = mount_of(&wait, mounts).cloned();
+    }
+    if wait.is_for_a_file_lock() {
+        wait.holder = locks::holder(reader, pid);
     }
     Some(wait)
 }
