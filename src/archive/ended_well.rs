@@ -10,14 +10,16 @@ const NEAR: u64 = 12;
 
 /// Each log ends with what a known benchmark measured: whatever words stand above that, it came to its end.
 pub(super) fn is_measured(report: &Report) -> bool {
-    !report.inputs.is_empty() && report.inputs.iter().all(|input| ends_with_table(report, input))
+    !report.inputs.is_empty() && report.inputs.iter().all(|input| ends_with_table(report, input, results::tells_all))
 }
 
 /// A test of the network mostly goes before a job: only one with nothing below it says how things ended.
-fn ends_with_table(report: &Report, input: &Seen) -> bool {
+fn ends_with_table(report: &Report, input: &Seen, is_one: fn(&str) -> bool) -> bool {
     let of = |table: &&Evidence| table.path.as_deref() == Some(input.path.as_str());
-    let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + 1 >= lines);
-    report.again.tables.iter().filter(of).any(|table| is_last(table) && results::is_measured(&table.text))
+    // Behind what only tells of a part, the next one may have begun.
+    let behind = |table: &Evidence| u64::from(results::tells_all(&table.text));
+    let is_last = |table: &Evidence| table.line.zip(input.lines).is_some_and(|(line, lines)| line + behind(table) >= lines);
+    report.again.tables.iter().filter(of).any(|table| is_last(table) && is_one(&table.text))
 }
 
 /// Each log has said in the end that it is done, or how long it took, or is what a known benchmark measured.
@@ -32,7 +34,7 @@ pub(super) fn is_it(report: &Report) -> bool {
         let told = again.came_out.iter().filter(|out| matches!(out.row, "took" | "stopped")).map(|out| &out.said);
         let took = told.filter(|said| of(said, input)).any(|said| is_near(said, input));
         let timed = again.tables.iter().any(|table| of(table, input) && table.text.starts_with(results::TIMED));
-        ends_with_table(report, input)
+        ends_with_table(report, input, results::is_measured)
             || !goes_on && (took || timed || last.is_some_and(|last| !last.more_below && says_that_it_is_done(&last.said.text)))
     };
     !report.inputs.is_empty() && report.inputs.iter().all(ended)

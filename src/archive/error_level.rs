@@ -161,7 +161,7 @@ impl Gleaned {
             self.of_a_program += u32::from(read.level.is_some() || read.has_time);
         }
         // Whoever calls it a warning goes on.
-        self.troubled |= read.level != Some(Level::Warning) && words::is_trouble(text);
+        self.troubled |= read.level != Some(Level::Warning) && words::is_trouble(text) || is_frame_of_gdb(text);
         if may_be_field
             && read.is_inner
             && words::is_field(&format!("  {}", read.said))
@@ -470,6 +470,17 @@ pub fn is_bare_end(what: &What) -> bool {
     }
 }
 
+/// `#3  opal_common_ucx_wait_request (type=1,`, `#0  0x00007ffff7476e30 in ucs_async_check_miss (async=0x7ffff5396018)`: nobody looks at the
+/// stack of what is well.
+fn is_frame_of_gdb(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('#') else { return false };
+    let call = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:~<>@.".contains(&b));
+    let has_arguments =
+        |(name, tail): (&str, &str)| is_name(name.rsplit(" in ").next().unwrap_or(name)) && (tail.starts_with(')') || tail.contains('='));
+    call.len() < rest.len() && call.starts_with(' ') && call.trim_start().split_once(" (").is_some_and(has_arguments)
+}
+
 #[cfg(test)]
 mod tests {
     use super::Gleaned;
@@ -581,6 +592,11 @@ mod tests {
         assert!(
             !gleaned("2026/05/05 12:29:36 Loading\n2026/05/05 12:29:45 the peer is dead\n2026/05/05 12:29:45 Serving\n").is_quiet_log()
         );
+        // A stack that somebody took of what stands.
+        let of_gdb = "#0  0x00007ffff7476e30 in ucs_async_check_miss (async=0x7ffff5396018)\n    at async.h:96\n#1  ucp_worker_progress (worker=0x7)\n";
+        let times = "2026/05/05 12:29:36 Loading\n2026/05/05 12:29:45 Starting\n2026/05/05 12:29:46 Serving\n2026/05/05 12:29:47 Ready\n";
+        assert!(gleaned(times).is_quiet_log() && !gleaned(&format!("{times}{of_gdb}")).is_quiet_log());
+        assert!(gleaned(&format!("{times}#7 of 9 (all) done\n")).is_quiet_log());
         assert!(!gleaned("hello\nthis is no log\nof anything\n").is_quiet_log());
         assert!(!gleaned("2026-05-05 12:29:36 one line\nand prose\nand prose\nand prose\nand more\n").is_quiet_log());
     }

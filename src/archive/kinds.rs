@@ -118,6 +118,13 @@ impl Opened {
                 Err(err) => Box::new(Broken(Some(err))),
             };
         }
+        // All of it is there: it may be indented as a whole.
+        if head.len() < HEAD
+            && is_text(&head)
+            && let Some(text) = super::indent::without(&head)
+        {
+            head = text;
+        }
         Ok(Opened { name, head, input, head_at: 0, modified, taken })
     }
 
@@ -125,11 +132,6 @@ impl Opened {
     pub fn nothing() -> Opened {
         let taken = Arc::new(AtomicU64::new(0));
         Opened { name: String::new(), head: Vec::new(), input: Box::new(io::empty()), head_at: 0, modified: Stamp::default(), taken }
-    }
-
-    /// Its first bytes are all of it.
-    pub fn is_short(&self) -> bool {
-        self.head.len() < HEAD
     }
 
     /// The last part of the path, without `.gz`.

@@ -29,9 +29,6 @@ const CHUNK: usize = 256 << 10;
 const LONGEST: usize = 64 << 10;
 
 fn read(opened: &mut Opened, intake: &mut Intake, progress: &mut dyn FnMut()) -> Result<Counts, String> {
-    if let Some(text) = Some(&opened.head).filter(|_| opened.is_short()).and_then(|head| super::indent::without(head)) {
-        opened.head = text;
-    }
     let early = &opened.head[..opened.head.len().min(BUFFER)];
     let early_lines = early.iter().filter(|b| **b == b'\n').count() as u64;
     let file = intake.log_file(&opened.name, intake.modified(&opened.head, opened.modified), early_lines);

@@ -24,7 +24,9 @@ pub(super) fn of(report: &Report, proof: &Proof) -> Option<String> {
     let text = |line: &[u8]| clean::clean(&String::from_utf8_lossy(line)).into_owned();
     let head = text(proof.own());
     let above: Vec<String> = proof.above().take(ABOVE).map(|(_, line)| text(line)).collect();
-    let below: Vec<String> = proof.near(0, MOST_FRAMES).skip(1).map(|(_, line)| text(line)).collect();
+    let below = proof.near(0, MOST_FRAMES).skip(1).map(|(_, line)| text(line));
+    // `Other MPI error, error stack:` may have a line of its own.
+    let below: Vec<String> = below.skip_while(|line| line.contains("error stack:")).collect();
     let reason = reason(&head, &above, &below)?;
     let last = reason.rsplit(':').next().unwrap_or(&reason).trim().trim_end_matches(')');
     (!cause.summary.contains(last)).then(|| clean::clip(&mask::text(&reason), LONGEST).into_owned())

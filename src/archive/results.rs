@@ -20,8 +20,9 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
         if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
             mlperf.read(no, json);
         } else if line.starts_with('W') {
-            if let Some(row) = hpl_row(line) {
-                (hpl, checks) = (Some((no, row)), None);
+            match hpl_row(line) {
+                Some(row) => (hpl, checks) = (Some((no, row)), None),
+                None => tools.read(no, line),
             }
         } else if line.contains(" residual checks") {
             checks = checked(checks, line);
@@ -55,6 +56,11 @@ const PERFTEST: &str = "perftest ";
 /// It is told of a test of links, or of a small tool, that has come to its end.
 pub(super) fn is_measured(text: &str) -> bool {
     text.starts_with(PERFTEST) || measured::BEGINNINGS.iter().any(|words| text.starts_with(words))
+}
+
+/// The same of one that tells of all that was done, whatever is said above it.
+pub(super) fn tells_all(text: &str) -> bool {
+    is_measured(text) && !measured::OF_A_PART.iter().any(|words| text.starts_with(words))
 }
 
 /// The tables of Google Benchmark: below a head the names of what was timed, each with its times, a rate and counters.

@@ -32,7 +32,11 @@ const THEIR_LIBRARIES: &[&str] = &["nccl", "ucp", "uct", "torch", "cuda"];
 
 /// Nothing of a crash whose words have no stack of their own: the next one may be another process's.
 pub(super) fn of(proof: &Proof) -> Stack {
-    if !begins_stack(&clean(&String::from_utf8_lossy(proof.own()))) {
+    let own = String::from_utf8_lossy(proof.own());
+    if own.trim_start().starts_with(FORTRAN) {
+        return Stack { calls: chain(&of_fortran(proof)), doing: None };
+    }
+    if !begins_stack(&clean(&own)) {
         return Stack::default();
     }
     let mut calls: Vec<String> = Vec::new();
@@ -60,8 +64,36 @@ pub(super) fn of(proof: &Proof) -> Stack {
         }
     }
     // One alone is where it crashed, which the headline says.
-    let told = (calls.len() > 1).then(|| calls.iter().take(MOST_CALLS).rev().map(String::as_str).collect::<Vec<_>>().join(" > "));
+    let told = (calls.len() > 1).then_some(calls).or_else(|| Some(of_fortran(proof))).and_then(|calls| chain(&calls));
     Stack { calls: told, doing }
+}
+
+/// The innermost ones, from the outermost of them to where it was.
+fn chain(calls: &[String]) -> Option<String> {
+    (!calls.is_empty()).then(|| calls.iter().take(MOST_CALLS).rev().map(String::as_str).collect::<Vec<_>>().join(" > "))
+}
+
+/// What Intel's runtime of Fortran begins its lines with.
+const FORTRAN: &str = "forrtl: ";
+
+/// `MAIN__ (ovf.F90:17)`: the functions whose source the table of Intel's runtime knows, innermost first.
+///
+/// ```text
+/// Image              PC                Routine            Line        Source
+/// ovf.x              0000000000402E2B  MAIN__                     17  ovf.F90
+/// ```
+fn of_fortran(proof: &Proof) -> Vec<String> {
+    const MOST_LINES: usize = 60;
+    let lines = proof.below().take(MOST_LINES).map(|line| clean(&String::from_utf8_lossy(line)).into_owned());
+    let mut table = lines.skip_while(|line| !(line.starts_with("Image ") && line.contains(" Routine ") && line.ends_with("Source")));
+    table.next();
+    let row = |line: &String| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let &[_, address, routine, no, source] = cells.as_slice() else { return None };
+        let is_row = address.len() >= 8 && address.bytes().all(|b| b.is_ascii_hexdigit());
+        is_row.then(|| no.parse::<u32>().is_ok().then(|| format!("{routine} ({source}:{no})")))
+    };
+    table.map_while(|line| row(&line)).flatten().collect()
 }
 
 fn doing_of(name: &str, library: Option<&str>) -> Option<&'static str> {

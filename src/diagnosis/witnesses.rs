@@ -272,13 +272,16 @@ fn of_all<'t>(mut text: String, own: &str, others: impl Iterator<Item = &'t str>
             all.insert(word);
         }
     }
+    let is_half = |word: &str| word.starts_with(['(', '[']) != word.ends_with([')', ']']);
+    let halves = own.iter().zip(&values).filter(|(word, all)| all.len() > 1 && is_half(word)).count();
     for (word, all) in own.iter().zip(&values).filter(|(_, all)| all.len() > 1) {
         if text.matches(*word).count() != 1 {
             continue;
         }
         let hex = word.trim_start_matches('(').strip_prefix("0x").map(|hex| hex.trim_end_matches([')', ',', ':', ';', '.']));
         let is_in_memory = hex.is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()));
-        let is_listed = all.len() <= MOST && !is_in_memory && word.bytes().any(|b| b.is_ascii_digit());
+        // `(3 != 1)` of one and `(2 != 0)` of another: what belongs together would be taken apart.
+        let is_listed = all.len() <= MOST && !is_in_memory && (halves < 2 || !is_half(word)) && word.bytes().any(|b| b.is_ascii_digit());
         let instead = match is_listed {
             true => crate::base::words::all_words(&all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>()),
             // What is one writer's does not stand for the others'.

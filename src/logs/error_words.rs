@@ -1,5 +1,6 @@
 //! What an exception, or an error of NCCL in it, comes down to: the point of a text.
 
+use super::header::nccl_version;
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -58,6 +59,14 @@ fn is_call_by_number(message: &str) -> bool {
     CALL.is_match(message)
 }
 
+/// MXNet and TVM put the time of day in front of what they throw: `[11:55:41] fused_op.cu:605: Check failed: …`. Alibaba's store of objects puts
+/// the number of the request there.
+fn without_time(message: &str) -> &str {
+    static TIME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^(?:\[\d\d:\d\d:\d\d\] |req_id: \w+, http status code: \d+, )").expect("pattern"));
+    TIME.find(message).map_or(message, |time| &message[time.end()..])
+}
+
 /// The point of a message of several lines: its first line, and where that only announces what follows, the line that says it.
 pub fn point(message: &str) -> String {
     if let Some(words) = of_traced_call(message) {
@@ -66,7 +75,7 @@ pub fn point(message: &str) -> String {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();
     // PyTorch puts it in front of the reason.
-    let first = &first.replace(", please report a bug to PyTorch.", ":");
+    let first = &without_time(first).replace(", please report a bug to PyTorch.", ":");
     let rest: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let by_number = is_call_by_number(first);
     // A short one may lack what it is about.
@@ -147,10 +156,19 @@ pub fn nccl_words(text: &str) -> Option<String> {
         let (_, tail) = text.split_once("NCCL error in: ")?.1.split_once(", ")?;
         let (kind, version) = tail.split_once(", NCCL version ")?;
         let kind = kind.split(" (run with").next().unwrap_or(kind);
-        return Some(format!("NCCL {}: {kind}", version.split_whitespace().next()?));
+        return Some(format!("NCCL {}: {kind}", release(version.split_whitespace().next()?)));
     };
     let kind = text.split(|c: char| !c.is_ascii_alphanumeric()).find(|w| w.starts_with("nccl") && w.len() > 8);
     Some(format!("{reason}{}", kind.map_or(String::new(), |kind| format!(" ({kind})"))))
+}
+
+/// PyTorch 1.9 to 1.11 takes NCCL's number apart as it was made before NCCL 2.9: `21.0.3` is 21003, which is 2.10.3.
+fn release(version: &str) -> String {
+    let parts: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
+    match parts.as_deref() {
+        Some(&[major @ 20..100, minor @ 0..10, patch @ 0..100]) => nccl_version(major * 1000 + minor * 100 + patch),
+        _ => version.to_owned(),
+    }
 }
 
 /// What stands behind `Last error:` in an error of NCCL.

@@ -23,6 +23,7 @@ pub mod job;
 pub mod job_record;
 mod launcher;
 pub mod log;
+mod own_loss;
 pub mod peers;
 pub mod port;
 pub mod process;

@@ -8,7 +8,7 @@ use super::usual::{LOSS, NORM, Usual};
 use crate::base::limit::Limit;
 use crate::base::time::Stamp;
 use crate::logs::{Dialect, Phase, Step, metrics};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Where training stands, from the lines of one file.
@@ -61,6 +61,8 @@ pub struct Progress {
     drawn_anew: bool,
     /// The step of the first loss of those that are not finite now.
     pub bad_from: Option<u64>,
+    /// What ranks printed as their own losses at that step; one may not be known.
+    pub own_losses: BTreeMap<Option<u32>, f64>,
     /// When the program itself last went on after it had stood still.
     resumed_at: Option<Stamp>,
     /// How long it has done so since the step last grew.

@@ -146,6 +146,9 @@ impl Model {
             let when = self.written_at(at, file, backlog);
             if let Some(log) = self.files.get_mut(&file) {
                 log.doubt_path(event);
+                if let What::Step(step) = &event.what {
+                    log.progress.note_own_loss(step, rank, text);
+                }
                 let host = event.origin.host.as_deref().map(host_id);
                 let who = Who { file, rank: event.origin.rank, host, pid: event.origin.pid };
                 // A bar says less than the line of a step that stands beside it.

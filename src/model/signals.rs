@@ -316,8 +316,8 @@ impl RankLook {
         let own = self.waits.iter().find(|wait| wait.pid == self.pid);
         let is_python = |comm: &str| ["python", "pt_"].iter().any(|begin| comm.starts_with(begin));
         match (own.and_then(|wait| wait.holder.as_ref()), own.and_then(|wait| wait.file.as_deref())) {
-            (Some(Holder { comm: None, .. }), Some(file)) => format!("fuser -v {}", shell_word(file)),
-            (Some(Holder { pid, comm: Some(comm) }), _) if !is_python(comm) => format!("ps -o pid,stat,etime,args -p {pid}"),
+            (Some(Holder { ended: true, .. }), Some(file)) => format!("fuser -v {}", shell_word(file)),
+            (Some(Holder { pid, comm: Some(comm), .. }), _) if !is_python(comm) => format!("ps -o pid,stat,etime,args -p {pid}"),
             (Some(Holder { pid, .. }), _) => py_spy(*pid),
             (None, _) => py_spy(self.pid),
         }

@@ -157,11 +157,17 @@ impl Wait {
 
     /// `, which pid 4711 (python) holds`
     fn holder_words(&self) -> String {
-        match self.holder.as_ref() {
-            None => String::new(),
-            Some(Holder { pid, .. }) if *pid == self.pid => ", which it holds itself".into(),
-            Some(Holder { pid, comm: Some(comm) }) => format!(", which pid {pid} ({}) holds", clean(comm)),
-            Some(Holder { pid, comm: None }) => format!(", which pid {pid} took; it has ended, and a child of it still has the file open"),
+        let Some(Holder { pid, comm, ended, others }) = self.holder.as_ref() else { return String::new() };
+        if *pid == self.pid {
+            return ", which it holds itself".into();
+        }
+        if *ended {
+            return format!(", which pid {pid} took; it has ended, and a child of it still has the file open");
+        }
+        let name = comm.as_deref().map_or(String::new(), |comm| format!(" ({})", clean(comm)));
+        match others {
+            0 => format!(", which pid {pid}{name} holds"),
+            n => format!(", which pid {pid}{name} and {n} more hold"),
         }
     }
 

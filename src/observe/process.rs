@@ -222,8 +222,12 @@ impl Wait {
 #[serde(default)]
 pub struct Holder {
     pub pid: u32,
-    /// `None`: it has ended, and who inherited the open file from it holds the lock on.
+    /// `None`: it may not be read, or it has ended.
     pub comm: Option<String>,
+    /// It has ended, and who inherited the open file from it holds the lock on.
+    pub ended: bool,
+    /// How many more hold the same lock, which they may share.
+    pub others: u32,
 }
 
 /// A line of /proc/PID/mountinfo.

@@ -605,6 +605,13 @@ impl Ledger {
         }
     }
 
+    /// It is no worse than that.
+    pub fn lessen(&mut self, most: Severity, which: impl Fn(&Finding) -> bool) {
+        for finding in self.open.values_mut().filter(|f| which(f)) {
+            (finding.severity, finding.own_severity) = (finding.severity.min(most), finding.own_severity.min(most));
+        }
+    }
+
     /// Whose it is has become known.
     pub fn name(&mut self, which: impl Fn(&Finding) -> bool, whose: &Finding) {
         for finding in self.open.values_mut().filter(|f| which(f)) {

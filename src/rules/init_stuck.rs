@@ -9,7 +9,7 @@ use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Role, Severity};
 use crate::base::time::span;
 use crate::base::units::{all_here, counted, so_many};
-use crate::base::words::{py_spy, rank_words};
+use crate::base::words::rank_words;
 use crate::model::Model;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -183,7 +183,7 @@ fn held(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     found.gpus = look.gpus_of(&ranks);
     let told = |r: &&RankLook| format!("pid {}: the same wait for {}, 0 % CPU and no I/O", r.pid, span(r.waits_for));
     found.evidence = standing.iter().take(4).map(|r| Evidence::of("process", told(r))).collect();
-    found.next = standing.first().map(|r| py_spy(r.pid));
+    found.next = standing.first().map(|r| r.next());
     found.ranks = ranks;
     Some(found)
 }
@@ -235,7 +235,7 @@ fn in_progress(look: &Look, ras: &RasLook) -> Option<Finding> {
     found.confidence = Confidence::Certain;
     found.evidence =
         vec![Evidence::of("ras", format!("{} in progress for {}", counted(ras.in_init.len(), "rank"), span(look.at.since(since))))];
-    found.next = look.alive().next().map(|r| py_spy(r.pid));
+    found.next = look.alive().next().map(|r| r.next());
     found.ranks = missing;
     Some(found)
 }
@@ -264,7 +264,7 @@ fn first_collective(look: &Look, ras: &RasLook) -> Option<Finding> {
         Evidence::of("ras", format!("nothing launched in {which} {}, all counts unchanged for {}", comms.join(", "), span(ras.still_for))),
         Evidence::of("process", format!("{} ranks at 80 % CPU or more, their GPUs idle", ranks.len())),
     ];
-    found.next = ranks.first().map(|r| py_spy(r.pid));
+    found.next = ranks.first().map(|r| r.next());
     Some(found)
 }
 

@@ -61,6 +61,10 @@ pub fn ask(job: Option<&Job>, model: &Model) -> String {
         let pod = value("HOSTNAME").map_or("POD", String::as_str);
         return format!("it runs in a pod: kubectl describe pod {pod}; kubectl get events --field-selector involvedObject.name={pod}");
     }
+    // Its environment is seen, and no scheduler has put anything there.
+    if env.is_some() {
+        return "no scheduler is seen: `last -x | head`, `journalctl -S -10min | tail -50`; or somebody on this node ended it".into();
+    }
     "ask the scheduler, or whoever works in the terminal: sacct -j JOB, kubectl describe pod POD; last reboot, journalctl -u systemd-logind"
         .into()
 }

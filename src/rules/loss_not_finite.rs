@@ -5,11 +5,13 @@ use super::{Implies, ONCE, Rule, TextContext};
 use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::counted;
+use crate::base::words::rank_words;
 use crate::logs::{Step, What};
 use crate::model::progress::{Progress, RECOVERED};
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;
 use regex::Regex;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 pub const RULE: Rule = Rule {
@@ -127,13 +129,22 @@ fn check(ctx: &TextContext, out: &mut Vec<Finding>) {
     let was = before.as_ref().map_or(String::new(), |before| format!("; it was {before}"));
     let mut found = ctx.found(&RULE, LOSS, format!("the loss is {what}{at}{was}"));
     // The line is printed by one rank; the loss is usually that of all.
-    if !is_of_its_rank_alone(ctx, progress) {
+    let began = began_on(ctx, progress);
+    if !began.is_empty() {
+        if found.ranks != began {
+            found.gpus.clear();
+        }
+        found.ranks.clone_from(&began);
+    } else if !is_of_its_rank_alone(ctx, progress) {
         found.ranks.clear();
         found.gpus.clear();
     }
     found.confidence = Confidence::Certain;
     found.why = match found.ranks.is_empty() {
         true => "the progress line says so".into(),
+        false if !began.is_empty() => {
+            format!("the own loss of {} was not finite at that step, and that of the others was", rank_words(&began))
+        }
         false => "the progress line says so; the other ranks printed finite losses after it: it began on this rank".into(),
     };
     found.next = Some("stop the run and go back to the last checkpoint before this step".into());
@@ -173,6 +184,16 @@ fn recovered(ctx: &TextContext, progress: &Progress) -> Option<Finding> {
     found.witness = Witness::Progress;
     found.evidence.clone_from(&before.evidence);
     Some(found)
+}
+
+/// The ranks whose own losses were not finite at the first step whose mean was not, where those of others were.
+fn began_on(ctx: &TextContext, own: &Progress) -> Vec<u32> {
+    let of_step = |progress: &&Progress| progress.bad_from == own.bad_from;
+    let files = ctx.model.files.values().filter(|file| file.job == ctx.seen.job).map(|file| &file.progress);
+    let losses = files.filter(of_step).flat_map(|progress| &progress.own_losses);
+    let (finite, bad): (Vec<_>, Vec<_>) = losses.partition(|(_, loss)| loss.is_finite());
+    let bad: Option<BTreeSet<u32>> = bad.into_iter().map(|(rank, _)| *rank).collect();
+    bad.filter(|_| !finite.is_empty()).into_iter().flatten().collect()
 }
 
 /// Each rank has a log of its own, and all others have printed a finite loss since the last one of this rank, be it only one. Stages of a pipeline that have no

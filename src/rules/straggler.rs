@@ -313,12 +313,11 @@ fn reason(look: &Look, late: &RankLook) -> Option<Evidence> {
 /// Since when steps have been slower, and the time over which a rank is compared with the others since: so many steps must have been made that one
 /// that evaluates alone is none, and that one long batch is over. Stages have work of their own, and where another's process takes a part of a
 /// GPU, a finding names that process.
-fn slower(model: &Model, job: &Job, look: &Look, progress: Option<&Progress>) -> Option<(SlowSince, Duration)> {
+fn slower(model: &Model, job: &Job, look: &Look, progress: Option<&Progress>, steps: f64) -> Option<(SlowSince, Duration)> {
     const LASTS: Duration = Duration::from_secs(6);
-    const STEPS: f64 = 5.0;
     let progress = progress?;
     let slow = progress.slow?;
-    let lasts = LASTS.max(Duration::from_secs_f64((progress.step_times.median_of_last(5)? * STEPS).clamp(0.0, 60.0)));
+    let lasts = LASTS.max(Duration::from_secs_f64((progress.step_times.median_of_last(5)? * steps).clamp(0.0, 60.0)));
     let is_due = model.now.since(slow.since) >= lasts && look.alive().count() >= 2;
     (is_due && !is_pipeline(look) && slow_steps::shared_gpus(model, Some(job), look).is_empty()).then_some((slow, lasts))
 }

@@ -235,7 +235,7 @@ impl App {
                 let text = crate::base::clean::clean(&text).into_owned();
                 self.screen.send(&terminal::clipboard(&text));
                 self.ui.popup = Some(format!(
-                    "{text}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Press any key to continue."
+                    "{text}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Any key closes this box."
                 ));
             }
         }

@@ -458,7 +458,7 @@ impl App {
             others.iter().map(|step| format!("\n{}{}", crate::base::clean::clean(&step.what), warned(step.note))).collect();
         let others = if others.is_empty() { others } else { format!("\n\nBesides:{others}") };
         let shown = format!(
-            "{text}{others}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Press any key to continue."
+            "{text}{others}\n\nIf your terminal or tmux does not take it (OSC 52), select it here with the mouse. Any key closes this box."
         );
         self.ui.popup = Some(("Sent to the clipboard".into(), shown));
     }

@@ -520,7 +520,12 @@ fn verdict_lines(session: &Session, ui: &Ui, theme: &Theme, area: Rect) -> Vec<L
         } else if jobs.len() == 1 && area.height >= 20 && session.worst(id).is_none() {
             let watched = session.model.started.map_or(String::new(), |at| format!(" in {}", span(session.model.now.since(at))));
             let notes = super::panes::findings::notes(session).map_or(String::new(), |notes| format!(", {notes}"));
-            lines.push(Line::styled(format!("   no findings{notes}{watched}"), theme.dim));
+            let is_its = |f: &&crate::rules::findings::Finding| f.severity >= Severity::Warning && f.job.as_deref() == Some(id.as_str());
+            let none = match session.ledger.past().filter(is_its).count() {
+                0 => "no findings".to_owned(),
+                past => format!("no open findings, {past} past"),
+            };
+            lines.push(Line::styled(format!("   {none}{notes}{watched}"), theme.dim));
         }
     }
     lines.truncate(most);

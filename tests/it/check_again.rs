@@ -628,3 +628,60 @@ fn an_error_without_a_time_came_after_the_line_above_it_at_the_earliest() {
                Traceback (most recent call last):\n  File \"/w/run.py\", line 4, in main\nValueError: row 7 is empty\n";
     holds(log, &["at least 1 m 00 s after the run's first line"]);
 }
+
+/// Pasted into a document, where all of its lines are indented.
+#[test]
+fn a_log_that_is_indented_as_a_whole_is_read_as_if_it_were_not() {
+    let log = "[[4120,1],2][btl_openib_component.c:3496:handle_wc] from node-a to: node-b error polling LP CQ with status RETRY EXCEEDED ERROR status number 12 for wr_id 1\n\
+        ------\nThe InfiniBand retry count between two MPI processes has been\nexceeded.\n";
+    let indented: String = log.lines().map(|line| format!("    {line}\n")).collect();
+    for log in [log, &indented] {
+        holds(log, &["FAIL (network) node-a got no answer from node-b over InfiniBand (RETRY EXCEEDED ERROR)"]);
+    }
+}
+
+/// Where the compiler's runtime knows the line and the handler of UCX does not.
+#[test]
+fn the_table_of_intels_runtime_names_the_line() {
+    holds(
+        "[node-a:4120:0:4120] Caught signal 8 (Floating point exception: floating-point overflow)\n==== backtrace (tid: 4120) ====\n \
+         0  /opt/ucx/lib/libucs.so.0(ucs_handle_error+0x19c) [0x2aaab169cabc]\n 1  ./flow.x() [0x402e2b]\n=====\n\
+         forrtl: error (75): floating point exception\n\
+         Image              PC                Routine            Line        Source\n\
+         flow.x             0000000000403E4B  Unknown               Unknown  Unknown\n\
+         flow.x             0000000000402E2B  advance_                  17  flow.F90\n\
+         flow.x             0000000000402D22  MAIN__                    90  main.F90\n\
+         libc-2.22.so       00002AAAACBF0725  __libc_start_main     Unknown  Unknown\n",
+        &["calls MAIN__ (main.F90:90) > advance_ (flow.F90:17)"],
+    );
+}
+
+/// What differs from one writer to the next is taken apart only where it stands alone.
+#[test]
+fn what_stands_in_brackets_of_several_writers_is_not_mixed() {
+    let line = |pid: u32, gpu: u32, what: &str| format!("node-a:{pid}:{pid} [{gpu}] odd.cc:3 NCCL WARN odd thing at ({what})\n");
+    let log = line(4120, 0, "3 != 1") + &line(4121, 1, "2 != 0");
+    lacks(&log, &["2 and (3", "0) and 1)"]);
+}
+
+/// PyTorch 1.10 takes NCCL's number apart in the old way.
+#[test]
+fn a_version_that_pytorch_takes_apart_wrongly_is_put_right() {
+    let log = |version: &str| {
+        format!(
+            "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:957, invalid usage, NCCL version {version}\n"
+        )
+    };
+    holds(&log("21.0.3"), &["NCCL 2.10.3: invalid usage"]);
+    holds(&log("2.14.3"), &["NCCL 2.14.3: invalid usage"]);
+}
+
+/// The words of the head and of its stack stand in two lines.
+#[test]
+fn a_stack_of_mpich_may_begin_in_a_line_of_its_own() {
+    holds(
+        "[cli_0]: aborting job:\nFatal error in MPI_Init:\nOther MPI error, error stack:\nMPIR_Init_thread(514)....:\n\
+         MPID_Init(359)...........: channel initialization failed\nMPIDI_CH3I_SMP_Init(2313): LiMIC2 device does not exist: No such file or directory\n",
+        &["FAIL", "LiMIC2 device does not exist: No such file or directory"],
+    );
+}

@@ -1196,7 +1196,7 @@ fn libraries_beside_nccl() {
             "INTERNAL: xla/service/gpu/nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled system error (run with NCCL_DEBUG=INFO for details). Last NCCL warning(error) log entry (may be unrelated) 'Accept failed: Bad file descriptor'.\n",
         ),
         (
-            "fail nccl-warn [1] TensorRT-LLM on rank 1: a call of NCCL failed: invalid usage",
+            "fail nccl-warn [1] a call of NCCL failed on rank 1: invalid usage",
             "[11/18/2025-09:33:30] [TRT-LLM] [RANK 1] [E] Failed to initialize executor on rank 1: [TensorRT-LLM][ERROR] Assertion failed: Failed, NCCL error ../runtime/ncclCommunicator.cpp:90 'invalid usage (run with NCCL_DEBUG=WARN for details)'\n",
         ),
         (

@@ -374,7 +374,7 @@ fn the_zoomed_panes_have_their_columns_at_each_size() {
             "gpus",
             &hang,
             &[
-                (80, &[" # rank ", " SM% tensor DRAM% NVLink GB/s ", " mem GiB ", " W/limit ", " 3    3 ", " IDLE ", " waiting "]),
+                (80, &[" # rank ", " util% SM% tensor ", " mem GiB ", " W/limit ", " 3    3 ", " IDLE ", " waiting "]),
                 (120, &[" # rank     pid activity util% SM% tensor DRAM% NVLink GB/s ", " SM MHz last 2 min"]),
                 (120, &["GPU 3   bus 0000:00:09.0", "activity idle for 18 s", "SM MHz 1980 of 1980"]),
             ],

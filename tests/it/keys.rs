@@ -373,7 +373,8 @@ fn check_key(s: &mut Screen, action: Action, key: &str) {
         }
         Action::Acknowledge | Action::Mute => {
             let word = if action == Action::Mute { "muted" } else { "acknowledged" };
-            s.press(key, "why not", |s| footer(s).contains("no finding is selected"));
+            s.press(key, "the only one that is open", |s| footer(s).contains(&format!("hang-rank-absent is {word}")));
+            s.press(key, "as it was", |s| footer(s).contains(&format!("hang-rank-absent is no longer {word}")));
             s.press("6", "the findings", is_zoomed);
             s.press(key, "done", |s| footer(s).contains(&format!("hang-rank-absent is {word}")) && has(s, &format!("{word}: rank 3")));
             s.press("g", "nothing else is below the others", |s| !has(s, "hang-rank-absent is"));

@@ -535,6 +535,6 @@ fn a_job_that_ended_without_a_finding_has_a_next_step() {
     let (worst, _) = s.session.main_job().unwrap();
     let first = jobs.iter().position(|job| job == worst).unwrap();
     s.press(&"J".repeat((at + jobs.len() - first) % jobs.len()));
-    assert!(s.shows("terminated from outside by SIGKILL") && s.shows("next: ask the scheduler"), "{}", s.text());
-    assert!(view::command(&s.session, &s.ui).is_some_and(|next| next.contains("sacct -j JOB")));
+    assert!(s.shows("terminated from outside by SIGKILL") && s.shows("next: no scheduler is seen"), "{}", s.text());
+    assert!(view::command(&s.session, &s.ui).is_some_and(|next| next.contains("journalctl -S -10min")));
 }

@@ -564,6 +564,23 @@ fn processes_of_one_script_that_are_joined_are_its_ranks() {
     assert_eq!([place(22), place(23)].map(|p| (p.leader, p.rank, p.world_size)), [(20, Some(0), Some(2)), (20, Some(1), Some(2))]);
 }
 
+/// It has asked how many GPUs there are.
+#[test]
+fn a_script_that_starts_ranks_is_no_user_of_a_gpu_that_it_has_open() {
+    let tree = Tree::of([]);
+    spawned(&tree, false);
+    tree.put(process(20, 1, "python3 train.py").fd(5, "/dev/nvidia0"));
+    let mut watch = tree.watch();
+    watch.gpus(&[]);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.ranks()), (vec![20], vec![]));
+    spawned(&tree, true);
+    tree.put(process(20, 1, "python3 train.py").fd(5, "/dev/nvidia0"));
+    watch.gpus(&[22, 23]);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.ranks(), watch.launchers()), (vec![], vec![22, 23], vec![20]));
+}
+
 /// NVML names them before they have a process group.
 #[test]
 fn who_holds_a_gpu_gets_its_rank_once_it_is_joined() {

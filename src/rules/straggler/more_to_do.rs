@@ -17,6 +17,8 @@ use std::time::Duration;
 const BEFORE: Duration = Duration::from_secs(4);
 /// Bars show means of many steps: what they show grows some seconds after the steps did.
 const SETTLES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(5)];
+/// Steps since they became slower.
+const LEAST_STEPS: f64 = 5.0;
 /// A GPU that has more to do is busy for so much of the time, at least.
 const OWN_PCT: f64 = 60.0;
 /// Ranks that do the same draw the same within this.
@@ -24,7 +26,7 @@ const ALIKE: f64 = 1.15;
 
 /// The one rank that computes all the time, while the others, which drew the same before, wait for it in each step.
 pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Progress>) -> Option<Finding> {
-    let (slow, lasts) = super::slower(model, job, look, progress)?;
+    let (slow, lasts) = super::slower(model, job, look, progress, LEAST_STEPS)?;
     let now = model.now;
     let busy = busy(model, look, now.minus(lasts), now)?;
     let sides = |mut watts: Vec<(f64, u32)>| -> Option<(f64, f64, u32)> {

@@ -2,7 +2,7 @@
 //! collectives, whose kernels spin. Small kernels leave the GPUs of no rank busy all the time, so that what siblings of a straggler usually
 //! show, 100 %, is not there.
 
-use super::{RULE, reason};
+use super::{RULE, SIBLINGS_PCT, reason};
 use crate::base::severity::Confidence;
 use crate::base::time::Stamp;
 use crate::base::units::{at_least_pct, the_other};
@@ -25,11 +25,15 @@ const SETTLES: Duration = Duration::from_secs(1);
 const WAITING_PCT: f64 = 55.0;
 const ROSE_PCT: f64 = 20.0;
 const LESS_PCT: f64 = 35.0;
+/// Of the power that it drew before.
+const RESTS: f64 = 0.35;
+/// Steps since they became slower.
+const LEAST_STEPS: f64 = 3.0;
 /// Looks at the GPUs in which the same one had the least.
 const LEAST_LOOKS: usize = 3;
 
 pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Progress>) -> Option<Finding> {
-    let (slow, _) = super::slower(model, job, look, progress)?;
+    let (slow, _) = super::slower(model, job, look, progress, LEAST_STEPS)?;
     let now = model.now;
     let gpus: Vec<(u32, &Gpu)> = look.alive().map(|r| Some((r.rank, model.gpus.get(&r.gpu?)?))).collect::<Option<_>>()?;
     let (from, to) = (slow.since.plus(SETTLES), slow.since.minus(SETTLES));
@@ -41,8 +45,13 @@ pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Pro
     }
     let before = means(&gpus, to.minus(BEFORE), to)?;
     let was = |of: u32| before.iter().find(|(rank, _)| *rank == of).map(|(_, pct)| *pct);
-    let others_rose = after.iter().skip(1).all(|(of, pct)| was(*of).is_some_and(|was| *pct >= was + ROSE_PCT));
-    if !others_rose || was(rank)? < least {
+    // Where there was a kernel all the time before, it computed: who draws far less for it now waits in one of NCCL.
+    let draws = |from, to| super::drawn(model, look, from, to).unwrap_or_default();
+    let (drawn, drew) = (draws(from, now), draws(to.minus(BEFORE), to));
+    let watts = |of: u32, among: &[(f64, u32)]| among.iter().find(|(_, rank)| *rank == of).map(|(watts, _)| *watts);
+    let rests = |of: u32| watts(of, &drawn).zip(watts(of, &drew)).is_some_and(|(now, before)| now < before * RESTS);
+    let rose = |of: u32, pct: f64| was(of).is_some_and(|was| pct >= was + ROSE_PCT || pct >= SIBLINGS_PCT.value() && rests(of));
+    if !after.iter().skip(1).all(|(of, pct)| rose(*of, *pct)) || was(rank)? < least {
         return None;
     }
     // One long sequence, once, is no reason; nor are several by turns.
@@ -52,7 +61,7 @@ pub(super) fn judge(model: &Model, job: &Job, look: &Look, progress: Option<&Pro
         return None;
     }
     // Who waits outside NCCL, in Gloo or for a message, leaves its CPU alone: then it is the others that are late.
-    let told = look.ranks.get(&rank).filter(|told| told.spins() || told.does_io())?;
+    let told = look.ranks.get(&rank).filter(|told| told.cpu_pct.is_some() && !told.sleeps() || told.does_io())?;
     let waiting = the_other(after.len() - 1, "rank", "wait");
     let mut found = RULE.finding(format!("rank {rank}"), format!("{} is late every step; {waiting} for it", told.name()), slow.since);
     found.job = Some(job.id.clone());

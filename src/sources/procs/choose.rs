@@ -265,7 +265,14 @@ fn choose_launchers(table: &mut Table) {
     }
     // A script of one's own that starts several ranks.
     let own = ranks_of_parent.iter().filter(|(pid, ranks)| **ranks > 1 && table.get(**pid).is_some_and(|e| e.runs() == Program::Python));
-    launchers.extend(own.map(|(pid, _)| *pid));
+    let own: Vec<u32> = own.map(|(pid, _)| *pid).collect();
+    // It may have counted the GPUs before, and works on none.
+    for pid in &own {
+        if let Some(entry) = table.entries.get_mut(pid).filter(|e| e.role == Some(ProcessRole::GpuUser) && e.gpu != Gpu::Nvml) {
+            entry.role = None;
+        }
+    }
+    launchers.extend(own);
     // `ray.init()` starts a cluster below the driver, whose output has that of all workers.
     let drivers = launchers.iter().filter_map(|pid| table.get(*pid)).filter(|e| e.comm == b"raylet").map(|raylet| raylet.ppid);
     let drivers: Vec<u32> = drivers.filter(|pid| table.get(*pid).is_some_and(|e| e.runs() == Program::Python)).collect();

@@ -216,7 +216,7 @@ fn of_process(reader: &mut Reader, pid: u32, mounts: &mut Option<Vec<Mount>>) ->
         wait.mount = mount_of(&wait, mounts).cloned();
     }
     if wait.is_for_a_file_lock() {
-        wait.holder = locks::holder(reader, pid);
+        wait.holder = locks::holder(reader, pid, fd);
     }
     Some(wait)
 }

@@ -1,6 +1,7 @@
 //! What the user remarks on findings.
 
 use super::{Effect, Ui};
+use crate::base::severity::Severity;
 use crate::diagnosis::session::Session;
 use crate::observe::Remark;
 use crate::rules::findings::Finding;
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 impl Ui {
     /// Takes note of the selected finding, or not.
     pub(in crate::tui) fn acknowledge(&mut self, session: &Session) -> Effect {
-        let Some(finding) = selected_finding(session, self) else { return self.ask_for_finding() };
+        let Some(finding) = self.meant(session) else { return self.ask_for_finding() };
         let name = finding_name(&finding);
         let is_new = !self.acknowledged.remove(&name);
         self.notice = Some(format!("{} is {}", finding.rule, if is_new { "acknowledged" } else { "no longer acknowledged" }));
@@ -26,7 +27,7 @@ impl Ui {
 
     /// Keeps quiet about the rule of the selected finding, or not.
     pub(in crate::tui) fn mute(&mut self, session: &Session) -> Effect {
-        let Some(rule) = selected_finding(session, self).map(|finding| finding.rule) else { return self.ask_for_finding() };
+        let Some(rule) = self.meant(session).map(|finding| finding.rule) else { return self.ask_for_finding() };
         let is_new = !self.muted.remove(rule);
         if is_new {
             self.muted.insert(rule);
@@ -65,6 +66,16 @@ impl Ui {
             }
         }
         self.heeded = recorded.clone();
+    }
+
+    /// The finding that is selected; where none is, the only one that is open and more than a note.
+    fn meant(&self, session: &Session) -> Option<Finding> {
+        let only = || {
+            let is_shown = |job: &Option<String>| job.is_none() || self.job.is_none() || *job == self.job;
+            let mut open = session.ledger.open().into_iter().filter(|f| f.severity >= Severity::Warning && is_shown(&f.job));
+            open.next().filter(|_| open.next().is_none()).cloned()
+        };
+        selected_finding(session, self).or_else(only)
     }
 
     fn ask_for_finding(&mut self) -> Effect {

@@ -78,10 +78,10 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::number("rank", RANKS, 0, |_, g| plain(g.rank_words()?), |_, g| SortKey::index(g.ranks.first().copied().map(u64::from))),
         Column::number("pid", 7, 5, pid, |_, g| SortKey::index(g.pids.first().copied().map(u64::from))),
         Column::word("activity", 8, 8, 0, activity, |_, g| SortKey::number(Some(f64::from(g.activity as u8)))),
-        Column::amount("util%", 5, 6, |_, g: &Row| g.sample.util_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
+        Column::amount("util%", 5, 2, |_, g: &Row| g.sample.util_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
         Column::amount("SM%", 3, 1, |_, g: &Row| g.gpm()?.sm_active_pct.map(f64::from), whole).among(APART_PCT, are_siblings),
         Column::amount("tensor", 6, 2, |_, g| g.gpm()?.tensor_active_pct.map(f64::from), whole),
-        Column::amount("DRAM%", 5, 2, |_, g| g.gpm()?.dram_active_pct.map(f64::from), whole),
+        Column::amount("DRAM%", 5, 6, |_, g| g.gpm()?.dram_active_pct.map(f64::from), whole),
         Column::number(
             "NVLink GB/s",
             11,

@@ -146,12 +146,12 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
             let counts = odd[0].more.first().or(odd[0].fewer.first());
             let counts = counts.map_or(String::new(), |(op, have, usual)| format!(": {} {have}, others {usual}", clean(op)));
             let more = if odd.len() > 1 { format!(" (+{})", odd.len() - 1) } else { String::new() };
-            parts.push(format!("rank {} differs{counts}{more}", odd[0].rank));
+            parts.push(format!("rank {} differs{counts}{more}", of_job(ctx, comm, odd[0].rank)));
             level = level.max(if still > LATE { Level::Act } else { Level::Look });
         }
         (Some(b), Some(still)) => {
             let more = if behind.len() > 1 { format!(" (+{})", behind.len() - 1) } else { String::new() };
-            parts.push(format!("rank {} behind {} {} of {}{more}", b.rank, clean(&b.collective), b.have, b.max));
+            parts.push(format!("rank {} behind {} {} of {}{more}", of_job(ctx, comm, b.rank), clean(&b.collective), b.have, b.max));
             level = level.max(if still > LATE { Level::Act } else { Level::Look });
         }
         // What it waits in may be a call that has no count.
@@ -162,7 +162,7 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
         (_, Some(_)) => {}
         // The verdict knows more than an answer of a few seconds ago.
         (_, None) if stands(ctx, comm) => parts.push(format!("still moving {} ago", span(age))),
-        (_, None) => parts.push(moving_words(comm)),
+        (_, None) => parts.push(moving_words(ctx, comm)),
     }
     // What the verdict only warns of is no more here.
     let warned = |id: &str| ctx.session.deciding(id).is_some_and(|f| f.severity == Severity::Warning);
@@ -181,6 +181,17 @@ fn standing(ctx: &Ctx, comm: &Comm, behind: &[Behind], odd: &[Odd], is_json: boo
     (level, parts.join(", ").replace("before that, ", "before that "))
 }
 
+/// Its rank in the job, as the verdict says it, where the process is known; else that in the communicator.
+fn of_job(ctx: &Ctx, comm: &Comm, rank: u32) -> u32 {
+    let model = &ctx.session.model;
+    // Processes of several hosts have the same numbers.
+    let of_one_host = comm.ranks.values().map(|known| &known.host).collect::<BTreeSet<_>>().len() == 1;
+    let Some(pid) = comm.ranks.get(&rank).and_then(|known| known.pid).filter(|_| of_one_host) else { return rank };
+    let inner = |pid: u32| model.processes.get(&pid).map_or(pid, |process| process.info.ns_pid.unwrap_or(pid));
+    let in_job = |id: &str| model.jobs.get(id)?.ranks.iter().find(|(_, own)| inner(**own) == pid).map(|(rank, _)| *rank);
+    jobs_of(ctx, comm).find_map(in_job).unwrap_or(rank)
+}
+
 /// A job of this communicator makes no step.
 fn stands(ctx: &Ctx, comm: &Comm) -> bool {
     jobs_of(ctx, comm).any(|job| is_in(ctx, job, State::Stuck) || ctx.session.hesitates(job).is_some())
@@ -195,7 +206,12 @@ fn jobs_of<'a>(ctx: &Ctx<'a>, comm: &Comm) -> impl Iterator<Item = &'a str> {
 fn is_of_another_job(ctx: &Ctx, comm: &Comm) -> bool {
     let model = &ctx.session.model;
     let names_pids = comm.ranks.values().any(|r| r.pid.is_some());
-    names_pids && jobs_of(ctx, comm).next().is_none() && model.jobs.values().any(|job| model.comms_of(job).next().is_some())
+    // Pids inside of containers are not those of here; GPUs are.
+    let own: BTreeSet<u32> = comm.ranks.values().filter_map(|rank| rank.nvml_dev).collect();
+    let held: BTreeSet<u32> = model.jobs.values().flat_map(|job| job.pids()).filter_map(|pid| model.gpu_of_pid(pid)).collect();
+    let on_others = || !own.is_empty() && !held.is_empty() && own.is_disjoint(&held);
+    let others = || model.jobs.values().any(|job| model.comms_of(job).next().is_some()) || on_others();
+    names_pids && jobs_of(ctx, comm).next().is_none() && others()
 }
 
 fn is_in(ctx: &Ctx, job: &str, state: State) -> bool {
@@ -203,14 +219,14 @@ fn is_in(ctx: &Ctx, job: &str, state: State) -> bool {
 }
 
 /// What answers say of one whose counts do not stand still.
-fn moving_words(comm: &Comm) -> String {
+fn moving_words(ctx: &Ctx, comm: &Comm) -> String {
     if comm.ranks.values().all(|r| r.counts.is_empty()) {
         return "RAS reports no counts".into();
     }
     match often_last(comm) {
         // One answer alone shows no movement.
         _ if comm.looks.len() < 2 => "one answer so far".into(),
-        Some((rank, n)) => format!("moving, rank {rank} behind in {n} of {} answers", comm.looks.len()),
+        Some((rank, n)) => format!("moving, rank {} behind in {n} of {} answers", of_job(ctx, comm, rank), comm.looks.len()),
         None => "moving".into(),
     }
 }

@@ -42,8 +42,9 @@ pub(super) fn progress<'a>(ctx: &Ctx<'a>) -> Option<(&'a str, &'a Progress)> {
     let model = &ctx.session.model;
     let main = ctx.main_job().map(|(id, _)| id);
     let of = |id: &'a str| Some((id, model.progress_of(id).filter(|p| !p.is_empty())?));
-    // Who has chosen a job does not want to see the steps of another one.
-    let any = || model.jobs.keys().filter(|_| ctx.ui.job.is_none()).find_map(|id| of(id));
+    // Who has chosen a job does not want to see the steps of another one; nor are those of one that runs beside it those of this one.
+    let is_nobodys = |id: &&String| main.is_none() || model.jobs.get(*id).is_some_and(|job| job.log_only);
+    let any = || model.jobs.keys().filter(|_| ctx.ui.job.is_none()).filter(is_nobodys).find_map(|id| of(id));
     main.and_then(of).or_else(any)
 }
 
@@ -247,7 +248,7 @@ fn head(ctx: &Ctx, p: &Progress, standing: &Standing, width: usize) -> Vec<Line<
     let whole_seconds = |age: Duration| format!("{} ago", span(Duration::from_secs(age.as_secs())));
     let ago = ctx.session.model.step_age(p).map(whole_seconds);
     let step_style = if standing.quiet.is_some() { ctx.theme.look } else { text };
-    let usual = standing.quiet.map_or(String::new(), |quiet| format!(" (usually every {})", usual_words(quiet.usual_s)));
+    let usual = standing.quiet.map_or(String::new(), |quiet| format!(" (usually one every {})", usual_words(quiet.usual_s)));
     let mut now = vec![labelled(ctx, "step", Some(format!("{}{}", step(p), done.unwrap_or_default())), text)];
     // Only of a job that was restarted: an attempt, and steps that are done again.
     let model = &ctx.session.model;

@@ -1,0 +1,49 @@
+//! The loss of a rank itself, beside the mean of all ranks that has become NaN: whose own loss is finite did not begin it.
+
+use crate::logs::Step;
+use crate::model::progress::Progress;
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// More ranks than print their own losses.
+const MOST_RANKS: usize = 4096;
+
+/// `local_loss : 0.02542`, `"rank_loss": NaN`, `local loss nan`, in the line of a step.
+fn of_line(text: &str) -> Option<f64> {
+    static OWN: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"(?i)\b(?:local|own|rank|unreduced)[ _/-](?:train[ _])?loss\b['"]?\s*[:=|]?\s*['"]?([-+]?(?:nan|inf(?:inity)?|[0-9][0-9.]*(?:e[-+]?[0-9]+)?))\b"#)
+            .expect("pattern")
+    });
+    OWN.captures(text)?[1].parse().ok()
+}
+
+impl Progress {
+    /// Keeps the own loss of a rank at the first step whose mean is not finite.
+    pub fn note_own_loss(&mut self, step: &Step, rank: Option<u32>, text: &str) {
+        if step.loss.is_none_or(f64::is_finite) {
+            if !self.own_losses.is_empty() && step.loss.is_some() {
+                self.own_losses.clear();
+            }
+            return;
+        }
+        let is_first = self.bad_from.is_none() || self.bad_from == step.step;
+        let Some(own) = of_line(text).filter(|_| is_first) else { return };
+        if self.own_losses.len() < MOST_RANKS {
+            self.own_losses.entry(rank).or_insert(own);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_line;
+
+    #[test]
+    fn the_own_loss_of_a_rank_has_a_name() {
+        assert_eq!(of_line("Batch: 54/2093  train_loss : nan  local_loss : 0.02542  grad_norm : nan"), Some(0.02542));
+        assert!(of_line(r#"{"step": 7, "loss": NaN, "rank_loss": NaN}"#).is_some_and(f64::is_nan));
+        assert!(of_line("rank 1: step 40 loss nan local loss -inf").is_some_and(f64::is_infinite));
+        assert_eq!(of_line("step 40 | loss 2.1 | local_loss_scale 3"), None);
+        assert_eq!(of_line("focal_loss: 3.0"), None);
+    }
+}
