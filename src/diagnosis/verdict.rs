@@ -332,9 +332,7 @@ fn pause(model: &Model, look: &Look) -> Option<(&'static str, String)> {
     let writing: Vec<u32> = look.alive().filter(|r| r.does_io()).map(|r| r.rank).collect();
     if !writing.is_empty() && !waiting.is_empty() && (quiet.is_some() || look.log.is_none()) {
         let who = rank_words(&writing);
-        // It reads what it has read before, and is busy: it builds or generates something.
-        let only_reads = |r: &RankLook| r.spins() && !r.writes() && !r.in_d;
-        if let Some(log) = quiet.filter(|_| look.alive().filter(|r| r.does_io()).all(only_reads)) {
+        if let Some(log) = quiet.filter(|_| look.alive().filter(|r| r.does_io()).all(RankLook::only_reads)) {
             let verb = if writing.len() == 1 { "works on its CPU" } else { "work on their CPUs" };
             let others = so_many(waiting.len(), "rank", "wait");
             return Some(("work on the CPU", format!("{who} {verb}, {others}, no step for {}", span(log.quiet_for))));

@@ -317,9 +317,9 @@ impl RankLook {
         let is_python = |comm: &str| ["python", "pt_"].iter().any(|begin| comm.starts_with(begin));
         match (own.and_then(|wait| wait.holder.as_ref()), own.and_then(|wait| wait.file.as_deref())) {
             (Some(Holder { ended: true, .. }), Some(file)) => format!("fuser -v {}", shell_word(file)),
+            (Some(Holder { ended: true, .. }), None) | (None, _) => py_spy(self.pid),
             (Some(Holder { pid, comm: Some(comm), .. }), _) if !is_python(comm) => format!("ps -o pid,stat,etime,args -p {pid}"),
             (Some(Holder { pid, .. }), _) => py_spy(*pid),
-            (None, _) => py_spy(self.pid),
         }
     }
 
@@ -330,6 +330,11 @@ impl RankLook {
     /// It reads, writes, or sleeps in the kernel waiting for a disk.
     pub fn does_io(&self) -> bool {
         self.alive() && (self.in_d || self.io_bytes_per_s.is_some_and(|b| b >= IO_BYTES_PER_S))
+    }
+
+    /// It reads, in no wait for a disk, and keeps its CPU busy: what was read before is read again by who compiles, or generates without end.
+    pub fn only_reads(&self) -> bool {
+        self.does_io() && self.spins() && !self.writes() && !self.in_d
     }
 
     /// It writes more than a log.

@@ -159,15 +159,13 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
             .or_else(|| by_calls_elsewhere(job, look))
     }?;
     let culprits: Vec<&RankLook> = absent.ranks.iter().filter_map(|r| look.ranks.get(r)).collect();
-    // What was read before is read again at no cost: by who compiles, or generates without end.
-    let only_reads = |r: &RankLook| r.does_io() && r.spins() && !r.writes() && !r.in_d;
-    if culprits.iter().any(|r| r.does_io() && !only_reads(r)) {
+    if culprits.iter().any(|r| r.does_io() && !r.only_reads()) {
         return None;
     }
     // Rank 0 is who writes checkpoints and evaluates. Where its I/O may not be seen, or what its GPU does while its process works, it is
     // not accused before that would be over. Nor is any whose process works and keeps what it makes.
     let may_work = |r: &&RankLook| r.rank == 0 && (r.io_bytes_per_s.is_none() || works_unseen(r));
-    let may_work = |r: &&RankLook| may_work(r) || may_serve(look, r) || r.builds() || only_reads(r);
+    let may_work = |r: &&RankLook| may_work(r) || may_serve(look, r) || r.builds() || r.only_reads();
     if culprits.iter().any(may_work) && look.at.since(absent.since) < WAITED_AT_START.duration() {
         return None;
     }
@@ -215,7 +213,7 @@ pub(super) fn judge(job: &Job, look: &Look) -> Option<Finding> {
         (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
         found.summary = format!("{}; an evaluation of one rank alone looks the same", found.summary);
     }
-    if culprits.iter().any(|r| only_reads(r)) {
+    if culprits.iter().any(|r| r.only_reads()) {
         (found.severity, found.confidence) = (Severity::Warning, Confidence::Possible);
         found.summary = format!("{}; its process works and reads", found.summary);
     }

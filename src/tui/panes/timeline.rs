@@ -326,11 +326,16 @@ fn silence(ctx: &Ctx, axis: &TimeAxis, plot: Rect, buf: &mut Buffer) {
         let behind = 5.max(3_000_u128.div_ceil(axis.step.as_millis().max(1)) as u16 + 1);
         let at = p.last_step_at.and_then(|at| axis.cell(at)).map_or(1, |cell| cell as u16 + behind);
         let (x, y) = (plot.x + at, plot.y + plot.height / 2);
-        let room = usize::from(plot.right().saturating_sub(x));
-        // Half a number says something else.
+        // Half a number says something else; the value of a long step stands for as long as that took.
         let texts = [format!("no step for {lasts} "), format!("no step {lasts} "), format!("{lasts} ")];
-        let text = texts.into_iter().find(|text| text.trim_end().chars().count() <= room);
-        buf.put(x, y, text.unwrap_or_default(), room, ctx.theme.look);
+        let is_blank = |x: u16| buf.cell((x, y)).is_some_and(|cell| cell.symbol() == " ");
+        let place = |text: &String| {
+            let width = text.trim_end().chars().count() as u16;
+            (x..plot.right().saturating_sub(width.saturating_sub(1))).find(|x| (*x..*x + width).all(is_blank))
+        };
+        if let Some((x, text)) = texts.iter().find_map(|text| Some((place(text)?, text))) {
+            buf.put(x, y, text, usize::from(plot.right().saturating_sub(x)), ctx.theme.look);
+        }
     }
 }
 
