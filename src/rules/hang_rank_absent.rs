@@ -10,7 +10,8 @@ use crate::base::severity::{Confidence, Severity};
 use crate::base::time::{Stamp, span};
 use crate::base::units::{all_here, so_many};
 use crate::base::words::rank_words;
-use crate::logs::Phase;
+use crate::logs::{Phase, What};
+use crate::model::Model;
 use crate::model::comm::Odd;
 use crate::model::gpu::Activity;
 use crate::model::job::Job;
@@ -110,10 +111,19 @@ fn check(ctx: &TickContext, out: &mut Vec<Finding>) {
         let Some(job) = ctx.model.jobs.get(id) else { continue };
         if let Some(found) = judge(job, look)
             && !ctx.is_covered(&RULE, id, &found.ranks)
+            && !all_have_waited(ctx.model, id, &found.ranks)
         {
             out.push(found);
         }
     }
+}
+
+/// Their own watchdogs have reported a collective that timed out: they had come to that, and waited.
+fn all_have_waited(model: &Model, job: &str, ranks: &[u32]) -> bool {
+    const LATELY: Duration = Duration::from_secs(120);
+    let alarms = || model.record_of(job).alarms.iter().filter(|alarm| model.now.since(alarm.last_seen_at) < LATELY);
+    let has = |rank: &u32| alarms().any(|alarm| alarm.rank == Some(*rank) && matches!(alarm.event.what, What::CollectiveTimeout(_)));
+    !ranks.is_empty() && ranks.iter().all(has)
 }
 
 /// Who is absent, if anybody is.
