@@ -14,6 +14,7 @@ use crate::logs::catalog::{self, Part};
 use crate::logs::ctest::Ctest;
 use crate::logs::error_words;
 use crate::logs::prefix::{self, Level};
+use crate::logs::torch::crash::is_frame_of_gdb;
 use crate::logs::{Origin, TextEvent, What};
 use driver::OfDriver;
 use line::Line;
@@ -468,17 +469,6 @@ pub fn is_bare_end(what: &What) -> bool {
         (None, What::WorkerFailure(_) | What::WorkerFailed { .. }) => true,
         (None, _) => matches!(what, What::TakingDown { .. } | What::Terminating { .. }),
     }
-}
-
-/// `#3  opal_common_ucx_wait_request (type=1,`, `#0  0x00007ffff7476e30 in ucs_async_check_miss (async=0x7ffff5396018)`: nobody looks at the
-/// stack of what is well.
-fn is_frame_of_gdb(text: &str) -> bool {
-    let Some(rest) = text.strip_prefix('#') else { return false };
-    let call = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:~<>@.".contains(&b));
-    let has_arguments =
-        |(name, tail): (&str, &str)| is_name(name.rsplit(" in ").next().unwrap_or(name)) && (tail.starts_with(')') || tail.contains('='));
-    call.len() < rest.len() && call.starts_with(' ') && call.trim_start().split_once(" (").is_some_and(has_arguments)
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! What well-known benchmarks say of themselves: HPL, NAS Parallel Benchmarks, Google Benchmark, perftest, and MLPerf's log.
 
 mod measured;
+mod tools;
 
 use crate::base::clean::clip;
 use crate::base::units::{counted, group};
-use measured::{Nvbandwidth, Osu, Tools};
+use measured::{Nvbandwidth, Osu};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use tools::Tools;
 
 /// Of each kind the last, with its line from 1.
 pub(super) fn of(text: &str) -> Vec<(usize, String)> {
@@ -55,12 +57,12 @@ const PERFTEST: &str = "perftest ";
 
 /// It is told of a test of links, or of a small tool, that has come to its end.
 pub(super) fn is_measured(text: &str) -> bool {
-    text.starts_with(PERFTEST) || measured::BEGINNINGS.iter().any(|words| text.starts_with(words))
+    text.starts_with(PERFTEST) || measured::BEGINNINGS.iter().any(|words| text.starts_with(words)) || tools::told_by(text).is_some()
 }
 
 /// The same of one that tells of all that was done, whatever is said above it.
 pub(super) fn tells_all(text: &str) -> bool {
-    is_measured(text) && !measured::OF_A_PART.iter().any(|words| text.starts_with(words))
+    is_measured(text) && tools::told_by(text) != Some(false)
 }
 
 /// The tables of Google Benchmark: below a head the names of what was timed, each with its times, a rate and counters.

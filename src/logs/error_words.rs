@@ -61,10 +61,10 @@ fn is_call_by_number(message: &str) -> bool {
 
 /// MXNet and TVM put the time of day in front of what they throw: `[11:55:41] fused_op.cu:605: Check failed: …`. Alibaba's store of objects puts
 /// the number of the request there.
-fn without_time(message: &str) -> &str {
-    static TIME: LazyLock<Regex> =
+fn without_stamp(message: &str) -> &str {
+    static STAMP: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"^(?:\[\d\d:\d\d:\d\d\] |req_id: \w+, http status code: \d+, )").expect("pattern"));
-    TIME.find(message).map_or(message, |time| &message[time.end()..])
+    STAMP.find(message).map_or(message, |stamp| &message[stamp.end()..])
 }
 
 /// The point of a message of several lines: its first line, and where that only announces what follows, the line that says it.
@@ -75,7 +75,7 @@ pub fn point(message: &str) -> String {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();
     // PyTorch puts it in front of the reason.
-    let first = &without_time(first).replace(", please report a bug to PyTorch.", ":");
+    let first = &without_stamp(first).replace(", please report a bug to PyTorch.", ":");
     let rest: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let by_number = is_call_by_number(first);
     // A short one may lack what it is about.

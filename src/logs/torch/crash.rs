@@ -351,6 +351,11 @@ pub fn native_call(line: &str) -> Option<Option<Call<'_>>> {
     Some(frame.function.filter(is_told).map(|name| Call { name, library: frame.library, address: frame.address }))
 }
 
+/// `#3  opal_common_ucx_wait_request (type=1,`: nobody looks at the stack of what is well.
+pub fn is_frame_of_gdb(line: &str) -> bool {
+    line.strip_prefix('#').and_then(Frame::of_gdb).is_some_and(|frame| frame.function.is_some())
+}
+
 /// Whether a crash's own stack begins below such a line.
 pub fn begins_stack(line: &str) -> bool {
     NATIVE.iter().any(|head| line.contains(head)) || line.contains("  Assertion `") || line.contains("received signal SIG")
