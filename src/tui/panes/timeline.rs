@@ -331,7 +331,7 @@ fn silence(ctx: &Ctx, axis: &TimeAxis, plot: Rect, buf: &mut Buffer) {
         let is_blank = |x: u16| buf.cell((x, y)).is_some_and(|cell| cell.symbol() == " ");
         let place = |text: &String| {
             let width = text.trim_end().chars().count() as u16;
-            (x..plot.right().saturating_sub(width.saturating_sub(1))).find(|x| (*x..*x + width).all(is_blank))
+            (x..plot.right().saturating_sub(width.saturating_sub(1))).find(|x| (*x - 1..*x + width).all(is_blank))
         };
         if let Some((x, text)) = texts.iter().find_map(|text| Some((place(text)?, text))) {
             buf.put(x, y, text, usize::from(plot.right().saturating_sub(x)), ctx.theme.look);
