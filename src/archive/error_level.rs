@@ -159,7 +159,8 @@ impl Gleaned {
         let read = Line::of(text);
         if judges && !line::is_of_table(text) {
             self.judged += 1;
-            self.of_a_program += u32::from(read.level.is_some() || read.has_time);
+            // A launcher names the rank of each line.
+            self.of_a_program += u32::from(read.level.is_some() || read.has_time || read.origin.rank.is_some());
         }
         // Whoever calls it a warning goes on.
         self.troubled |= read.level != Some(Level::Warning) && words::is_trouble(text) || is_frame_of_gdb(text);

@@ -118,12 +118,9 @@ impl Opened {
                 Err(err) => Box::new(Broken(Some(err))),
             };
         }
-        // All of it is there: it may be indented as a whole.
-        if head.len() < HEAD
-            && is_text(&head)
-            && let Some(text) = super::indent::without(&head)
-        {
-            head = text;
+        // All of it is there: it may have been pasted into a document.
+        if head.len() < HEAD && is_text(&head) {
+            head = super::pasted::as_printed(head);
         }
         Ok(Opened { name, head, input, head_at: 0, modified, taken })
     }

@@ -12,7 +12,6 @@ mod call;
 mod ended_well;
 mod error_level;
 mod flight;
-mod indent;
 pub mod inputs;
 mod inspector;
 pub mod intake;
@@ -23,6 +22,7 @@ mod metrics;
 mod mpi_stack;
 mod nccl_tests;
 pub mod outcome;
+mod pasted;
 mod ras;
 mod results;
 mod sentence;
@@ -104,6 +104,8 @@ pub struct Seen {
 
 /// What is said of inputs of which no line is known: where they are logs of which no line speaks of trouble, and else.
 const PLAIN_LOG: &str = "the log of a program that is not known; none of its lines speaks of trouble";
+/// The same of a piece of NCCL's own log.
+const PLAIN_NCCL: &str = "a piece of NCCL's log: none of its lines is about its start, progress, an error or its end";
 const NOTHING_KNOWN: &str = "nothing in it is known: no line of NCCL, PyTorch, a trainer or a launcher";
 
 /// Told while inputs are read: bytes done so far, of all if that is known.
@@ -133,9 +135,11 @@ pub fn check(args: &[String], zone: crate::base::time::Zone, progress: Progress<
     report.again = Again::of(&report, &found);
     // What it measured, or that it came to its end, tells that all is well, whatever program it is.
     let is_unknown = report.verdict == Verdict::Unknown && report.inputs.iter().all(|input| input.error.as_deref() == Some(NOTHING_KNOWN));
-    if is_unknown && (is_untroubled && ended_well::is_it(&report) || ended_well::is_measured(&report)) {
+    let is_measured = is_unknown && ended_well::is_measured(&report);
+    if is_measured || is_unknown && is_untroubled && ended_well::is_it(&report) {
         report.verdict = Verdict::Ok;
-        report.inputs.iter_mut().for_each(|input| (input.error, input.note) = (None, Some(PLAIN_LOG)));
+        let note = (!is_measured).then_some(PLAIN_LOG);
+        report.inputs.iter_mut().for_each(|input| (input.error, input.note) = (None, note));
     }
     if let (Some(cause), Some(why)) = (report.root_cause, report.again.of_stack.take()) {
         report.findings[cause].summary.push_str(&format!(": {why}"));
@@ -171,15 +175,12 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     let Intake { session, recordings, understood, has_nccl, .. } = intake;
     let Conclusion { findings, root_cause } = Conclusion::of(&session, &recordings);
     let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
-    let is_plain = !recognised && !has_nccl && is_of_logs && inputs.iter().all(|i| i.error.is_none());
+    let is_plain = !recognised && (has_nccl || is_of_logs) && inputs.iter().all(|i| i.error.is_none());
     if is_plain {
-        inputs.iter_mut().for_each(|i| i.note = Some(PLAIN_LOG));
+        let note = if has_nccl { PLAIN_NCCL } else { PLAIN_LOG };
+        inputs.iter_mut().for_each(|i| i.note = Some(note));
     } else if !recognised && inputs.iter().all(|i| i.error.is_none()) {
-        let why = match has_nccl {
-            true => "it has lines of NCCL, but none about its start, progress, an error or its end",
-            false => NOTHING_KNOWN,
-        };
-        inputs.iter_mut().for_each(|i| i.error = Some(why.into()));
+        inputs.iter_mut().for_each(|i| i.error = Some(NOTHING_KNOWN.into()));
     }
     // What comes of a job that somebody ended is no worse than that.
     let ended = root_cause.filter(|at| findings[*at].rule == "job-cancelled" && findings[*at].severity < Severity::Error);

@@ -28,6 +28,7 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
             }
         } else if line.contains(" residual checks") {
             checks = checked(checks, line);
+            tools.read(no, line);
         } else {
             npb.read(no, line);
             timed.read(no, line);

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_ROWS: usize = 4096;
 const MAX_FAILURES: usize = 32;
 const MAX_HOSTS: usize = 1 << 14;
+const MAX_SEATS: usize = 1 << 14;
 const MAX_MODELS: usize = 8;
 
 /// One run of one test.
@@ -61,8 +62,12 @@ pub struct Devices {
     listed: u32,
     /// Ranks were left out, or a line names no host.
     gaps: bool,
-    /// GPUs by host.
+    /// Ranks on a GPU that a rank above has, too.
+    shared: u32,
+    /// GPUs by host, each once.
     hosts: BTreeMap<String, u32>,
+    /// Addresses of GPUs on the PCI bus, by host.
+    seats: BTreeSet<(String, String)>,
     models: BTreeSet<String>,
 }
 
@@ -117,11 +122,15 @@ pub struct Failure {
 }
 
 impl Devices {
-    /// So many GPUs of a process, in the order of ranks.
-    fn add(&mut self, first_rank: u32, count: u32, host: Option<&str>, model: &str) {
+    /// So many GPUs of a process, in the order of ranks. `bus` is empty where a line does not name it.
+    fn add(&mut self, first_rank: u32, count: u32, host: Option<&str>, bus: &str, model: &str) {
         self.gaps |= first_rank != self.listed || host.is_none() || model.is_empty();
         self.listed = self.listed.saturating_add(count);
         let host = host.unwrap_or_default();
+        if count == 1 && !bus.is_empty() && self.seats.len() < MAX_SEATS && !self.seats.insert((host.to_owned(), bus.to_owned())) {
+            self.shared = self.shared.saturating_add(1);
+            return;
+        }
         if self.hosts.len() < MAX_HOSTS || self.hosts.contains_key(host) {
             let on = self.hosts.entry(host.to_owned()).or_default();
             *on = on.saturating_add(count);
@@ -136,8 +145,13 @@ impl Devices {
         u32::try_from(self.hosts.len()).ok().filter(|n| *n > 0 && !self.gaps)
     }
 
-    /// `2 nodes (n1, n2) of 8 NVIDIA H100 80GB HBM3`, `3 GPUs on n1 and 1 on n2`; empty where the test lists none.
+    /// `2 nodes (n1, n2) of 8 NVIDIA H100 80GB HBM3`, `3 GPUs on n1 and 1 on n2`, `1 × H100 on n1 for 2 ranks`; empty where the test lists none.
     pub fn words(&self) -> String {
+        let words = self.words_of_gpus();
+        if words.is_empty() || self.shared == 0 { words } else { format!("{words} for {} ranks", self.listed) }
+    }
+
+    fn words_of_gpus(&self) -> String {
         const MOST: usize = 8;
         let models = self.models.iter().map(String::as_str).filter(|model| !model.is_empty()).collect::<Vec<_>>().join(" and ");
         let models = if models.is_empty() { "GPU" } else { models.as_str() };
@@ -150,7 +164,7 @@ impl Devices {
         match self.hosts.values().copied().collect::<BTreeSet<u32>>().into_iter().collect::<Vec<_>>()[..] {
             [each] if named.len() == 1 => format!("{each} × {models} on {list}"),
             [each] => format!("{} nodes ({list}{more}) of {each} × {models}", named.len()),
-            _ => format!("{} × {models} on {} nodes ({list}{more})", self.listed, named.len()),
+            _ => format!("{} × {models} on {} nodes ({list}{more})", self.listed - self.shared, named.len()),
         }
     }
 

@@ -417,6 +417,21 @@ impl Gpu {
         self.sampled_at.is_some_and(|at| now.since(at) <= self.holds())
     }
 
+    /// Bytes a second by which its used memory grows in each of the last `parts` stretches of this length, oldest first.
+    pub fn mem_growth_by_part(&self, now: Stamp, part: Duration, parts: u32) -> Option<Vec<f64>> {
+        let growth = self.mem_used_gib.growth_by_part(now, part, parts)?;
+        Some(growth.into_iter().map(|gib| gib * f64::from(1 << 30)).collect())
+    }
+
+    /// Whether its used memory has fallen by so much within what is kept: who gives back what it took takes it again.
+    pub fn has_given_back(&self, bytes: f64) -> bool {
+        let mut most = f64::NEG_INFINITY;
+        self.mem_used_gib.iter().any(|(_, used)| {
+            most = most.max(used);
+            (most - used) * f64::from(1 << 30) >= bytes
+        })
+    }
+
     pub fn mem_total_bytes(&self) -> Option<u64> {
         self.sample.mem_total_bytes.or(self.info.mem_total_bytes)
     }

@@ -191,11 +191,16 @@ impl Model {
         names
     }
 
-    /// Gives the ranks that Ray Train's controller prints to its workers. It prints pids of all nodes: one with two ranks names nobody.
+    /// Gives the ranks that Ray Train's controller prints to its workers. It prints pids of all nodes: one with two ranks names nobody. Those that were
+    /// numbered in the order of their start may have told themselves other numbers, which NCCL knows.
     fn place_processes(&mut self) {
-        for process in self.processes.values_mut().filter(|p| p.is_of_ray() && p.info.role == ProcessRole::Rank) {
+        let by_pid = self.rank_by_ras.clone();
+        for process in self.processes.values_mut().filter(|p| p.info.role == ProcessRole::Rank) {
             let pid = process.info.ns_pid.unwrap_or(process.info.pid);
-            process.placed = self.placed.get(&pid).copied().flatten();
+            let of_world = |nranks: u32| process.info.place.as_ref().is_some_and(|place| place.world_size == Some(nranks));
+            let by_ras = || rank_by_ras(&by_pid, process).filter(|(_, nranks)| of_world(*nranks)).map(|(rank, _)| rank);
+            let by_log = self.placed.get(&pid).copied().flatten().filter(|_| process.is_of_ray());
+            process.placed = by_log.or_else(by_ras);
         }
     }
 
@@ -411,8 +416,9 @@ impl Model {
     }
 }
 
-/// The rank of a process whose environment may not be read, as RAS names it, and how many ranks there are.
+/// The rank of a process whose environment may not be read, or which was told its rank in another way, as RAS names it, and how many ranks there
+/// are.
 fn rank_by_ras((ranks, nranks): &(HashMap<u32, u32>, u32), process: &Process) -> Option<(u32, u32)> {
     let pid = process.info.ns_pid.unwrap_or(process.info.pid);
-    ranks.get(&pid).filter(|_| process.info.env.is_none()).map(|rank| (*rank, *nranks))
+    ranks.get(&pid).filter(|_| process.may_be_numbered_by_ras()).map(|rank| (*rank, *nranks))
 }

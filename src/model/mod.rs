@@ -618,8 +618,7 @@ impl Model {
         }
         ranks.retain(|pid, _| !twice.contains(pid));
         let named = (ranks, largest.map_or(0, |c| c.nranks));
-        // Only of those whose environment may not be read it tells more than is known.
-        let hidden = |p: &Process| p.info.env.is_none() && p.is_alive();
+        let hidden = |p: &Process| p.may_be_numbered_by_ras() && p.is_alive();
         if *self.rank_by_ras != named && !named.0.is_empty() {
             self.ungrouped |= self.processes.values().any(hidden);
             self.rank_by_ras = Arc::new(named);

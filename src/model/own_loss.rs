@@ -1,5 +1,8 @@
-//! The loss of a rank itself, beside the mean of all ranks that has become NaN: whose own loss is finite did not begin it.
+//! The loss of a rank itself. Beside the mean of all ranks that has become NaN: whose own loss is finite did not begin it. And where all ranks print
+//! theirs into one log: each has a course of its own.
 
+use super::usual::{LOSS, Usual};
+use crate::base::time::Stamp;
 use crate::logs::Step;
 use crate::model::progress::Progress;
 use regex::Regex;
@@ -7,6 +10,8 @@ use std::sync::LazyLock;
 
 /// More ranks than print their own losses.
 const MOST_RANKS: usize = 4096;
+/// More than are on a node.
+const MOST_COURSES: usize = 64;
 
 /// `local_loss : 0.02542`, `"rank_loss": NaN`, `local loss nan`, in the line of a step.
 fn of_line(text: &str) -> Option<f64> {
@@ -18,8 +23,14 @@ fn of_line(text: &str) -> Option<f64> {
 }
 
 impl Progress {
-    /// Keeps the own loss of a rank at the first step whose mean is not finite.
-    pub fn note_own_loss(&mut self, step: &Step, rank: Option<u32>, text: &str) {
+    /// Keeps the course of a rank's own loss, of a line that names the rank, and its own loss at the first step whose mean is not finite.
+    pub fn note_own_loss(&mut self, at: Stamp, step: &Step, rank: Option<u32>, text: &str) {
+        if let (Some(rank), Some(loss)) = (rank, step.loss)
+            && (self.usual_by_rank.len() < MOST_COURSES || self.usual_by_rank.contains_key(&rank))
+        {
+            let usual: &mut Usual = self.usual_by_rank.entry(rank).or_default();
+            usual.note(at, step.step, loss, &LOSS, false);
+        }
         if step.loss.is_none_or(f64::is_finite) {
             if !self.own_losses.is_empty() && step.loss.is_some() {
                 self.own_losses.clear();

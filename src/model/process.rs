@@ -3,7 +3,7 @@
 use super::job::{LOCAL_RANK_VARS, RANK_VARS, WORLD_VARS};
 use super::series::Series;
 use crate::base::time::Stamp;
-use crate::observe::process::{Place, ProcessInfo, ProcessSample, Wait};
+use crate::observe::process::{Place, ProcessInfo, ProcessRole, ProcessSample, Wait};
 use std::time::Duration;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Process {
     pub first_seen: Stamp,
     pub state_since: Stamp,
     pub gone: Option<Gone>,
-    /// Its rank, where a line of its launcher names it and nothing else does.
+    /// Its rank, where a line of its launcher names it, or where RAS corrects the order in which ranks were started.
     pub placed: Option<u32>,
     /// Bytes passed to read and write calls since it was first seen.
     io_bytes: Series<LOOKS>,
@@ -118,22 +118,22 @@ impl Process {
 
     /// Bytes read and written per second over `window`; `None` where /proc/PID/io may not be read.
     pub fn io_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
-        growth(&self.io_bytes, now, window)
+        self.io_bytes.growth_per_s(now, window)
     }
 
     /// Bytes passed to write calls per second.
     pub fn written_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
-        growth(&self.written_bytes, now, window)
+        self.written_bytes.growth_per_s(now, window)
     }
 
     /// How fast its resident memory grows; 0 where it shrinks.
     pub fn resident_growth_bytes_per_s(&self, now: Stamp, window: Duration) -> Option<f64> {
-        growth(&self.resident_bytes, now, window)
+        self.resident_bytes.growth_per_s(now, window)
     }
 
     /// How fast its resident memory grew over each of the last `parts` stretches of this length, oldest first; `None` where one was not seen.
     pub fn resident_growth_by_part(&self, now: Stamp, part: Duration, parts: u32) -> Option<Vec<f64>> {
-        (0..parts).rev().map(|i| growth_until(&self.resident_bytes, now.minus(part * i), part)).collect()
+        self.resident_bytes.growth_by_part(now, part, parts)
     }
 
     /// It was dead when it was first looked at, and nobody had waited for it.
@@ -143,18 +143,18 @@ impl Process {
 
     /// CPU time of its helpers, % of one core.
     pub fn helper_cpu_pct(&self, now: Stamp, window: Duration) -> Option<f64> {
-        growth(&self.helper_ticks, now, window).map(|ticks| ticks / TICKS_PER_S * 100.0)
+        self.helper_ticks.growth_per_s(now, window).map(|ticks| ticks / TICKS_PER_S * 100.0)
     }
 
     /// Share of the time in which its first thread was ready to run and got no CPU, %.
     pub fn run_delay_pct(&self, now: Stamp, window: Duration) -> Option<f64> {
-        growth(&self.run_delay_ms, now, window).map(|ms_per_s| ms_per_s / 10.0)
+        self.run_delay_ms.growth_per_s(now, window).map(|ms_per_s| ms_per_s / 10.0)
     }
 
     /// CPU time over each of the last `parts` stretches of this length, oldest first, % of one core; `None` where one was not seen.
     pub fn cpu_pct_by_part(&self, now: Stamp, part: Duration, parts: u32) -> Option<Vec<f64>> {
-        let end = |i: u32| now.minus(part * i);
-        (0..parts).rev().map(|i| growth_until(&self.cpu_ticks, end(i), part).map(|ticks| ticks / TICKS_PER_S * 100.0)).collect()
+        let growth = self.cpu_ticks.growth_by_part(now, part, parts)?;
+        Some(growth.into_iter().map(|ticks| ticks / TICKS_PER_S * 100.0).collect())
     }
 
     /// The address that it tries to reach and that does not answer, and since when.
@@ -186,7 +186,7 @@ impl Process {
 
     /// CPU time used over `window`, % of one core.
     pub fn cpu_pct(&self, now: Stamp, window: Duration) -> Option<f64> {
-        growth(&self.cpu_ticks, now, window).map(|ticks| ticks / TICKS_PER_S * 100.0)
+        self.cpu_ticks.growth_per_s(now, window).map(|ticks| ticks / TICKS_PER_S * 100.0)
     }
 
     pub fn is_alive(&self) -> bool {
@@ -207,7 +207,12 @@ impl Process {
     }
 
     pub fn rank(&self) -> Option<u32> {
-        self.by_place(|place| place.rank, RANK_VARS).or(self.placed)
+        self.placed.or_else(|| self.by_place(|place| place.rank, RANK_VARS))
+    }
+
+    /// RAS tells more of it than is known: its environment may not be read, or it is a rank that was told its number by a message or an argument.
+    pub fn may_be_numbered_by_ras(&self) -> bool {
+        self.info.env.is_none() || self.info.role == ProcessRole::Rank && (!self.names_rank() || self.info.place.is_some())
     }
 
     /// Its environment, or who placed it, says which rank it is.
@@ -232,17 +237,4 @@ impl Process {
     pub fn env_number(&self, names: &[&str]) -> Option<u32> {
         names.iter().find_map(|name| self.env(name)?.trim().parse().ok())
     }
-}
-
-fn growth(series: &Series<LOOKS>, now: Stamp, window: Duration) -> Option<f64> {
-    growth_until(series, now, window)
-}
-
-fn growth_until(series: &Series<LOOKS>, end: Stamp, window: Duration) -> Option<f64> {
-    let from = end.minus(window);
-    let mut inside = series.iter().filter(|s| s.0 >= from && s.0 <= end);
-    let first = inside.next()?;
-    let last = inside.next_back()?;
-    let dt = last.0.secs_since(first.0);
-    (dt > 0.0).then(|| ((last.1 - first.1) / dt).max(0.0))
 }

@@ -63,6 +63,8 @@ pub struct Progress {
     pub bad_from: Option<u64>,
     /// What ranks printed as their own losses at that step; one may not be known.
     pub own_losses: BTreeMap<Option<u32>, f64>,
+    /// What the loss of each rank usually is, of lines that name the rank.
+    pub usual_by_rank: BTreeMap<u32, Usual>,
     /// When the program itself last went on after it had stood still.
     resumed_at: Option<Stamp>,
     /// How long it has done so since the step last grew.
@@ -325,6 +327,7 @@ impl Progress {
             self.finite_loss = None;
             self.usual_loss.begin_anew();
             self.usual_norm.begin_anew();
+            self.usual_by_rank.clear();
         }
         // What is usual is that of the lines before the loss left its place.
         if self.usual_loss.jump.is_none() {

@@ -147,7 +147,7 @@ impl Model {
             if let Some(log) = self.files.get_mut(&file) {
                 log.doubt_path(event);
                 if let What::Step(step) = &event.what {
-                    log.progress.note_own_loss(step, rank, text);
+                    log.progress.note_own_loss(at, step, rank, text);
                 }
                 let host = event.origin.host.as_deref().map(host_id);
                 let who = Who { file, rank: event.origin.rank, host, pid: event.origin.pid };

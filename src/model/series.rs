@@ -45,6 +45,21 @@ impl<const CAP: usize> Series<CAP> {
         (n > 0).then(|| sum / f64::from(n))
     }
 
+    /// By how much it grows in a second, over the samples of `window` before `end`; 0 where it shrinks.
+    pub fn growth_per_s(&self, end: Stamp, window: Duration) -> Option<f64> {
+        let from = end.minus(window);
+        let mut inside = self.iter().filter(|s| s.0 >= from && s.0 <= end);
+        let first = inside.next()?;
+        let last = inside.next_back()?;
+        let dt = last.0.secs_since(first.0);
+        (dt > 0.0).then(|| ((last.1 - first.1) / dt).max(0.0))
+    }
+
+    /// The same of each of the last `parts` stretches of this length, oldest first; `None` where one was not seen.
+    pub fn growth_by_part(&self, now: Stamp, part: Duration, parts: u32) -> Option<Vec<f64>> {
+        (0..parts).rev().map(|i| self.growth_per_s(now.minus(part * i), part)).collect()
+    }
+
     /// The middle of the newest `n` samples.
     pub fn median_of_last(&self, n: usize) -> Option<f64> {
         let mut values: Vec<f32> = self.samples.iter().rev().take(n).map(|s| s.1).filter(|v| v.is_finite()).collect();

@@ -127,7 +127,7 @@ impl Usual {
         let nothing = if far.is_none() && is_loss { self.above_nothing(value) } else { None };
         let far = far.or(nothing);
         let both = || if is_loss && beside { self.leaves_its_place(value) } else { None };
-        let undone = || if is_loss { self.undone(value).or_else(both) } else { None };
+        let undone = || if is_loss { self.undone(value).or_else(both).or_else(|| self.leaves_a_level(value)) } else { None };
         if let Some((before, is_small)) = far.map(|before| (before, false)).or_else(|| Some((undone()?, true))) {
             // What leaps further is another one.
             self.jump = self.jump.take().filter(|jump| is_small || !jump.is_small);
@@ -183,6 +183,17 @@ impl Usual {
         const ABOVE: f64 = 1.3;
         let most = self.calm(CALM_SPREAD).filter(|_| self.climb.seen > LEAST as u32)?;
         (value >= most * ABOVE && value >= self.climb.at_first).then_some(most)
+    }
+
+    /// The highest of the newest values where they differ by next to nothing, if `value` is well above that: such a loss moves for a reason.
+    fn leaves_a_level(&self, value: f64) -> Option<f64> {
+        const NOTHING: f64 = 1.05;
+        const ABOVE: f64 = 1.35;
+        const NO_LOSS: f64 = 0.01;
+        let newest = self.values.len().checked_sub(LEAST)?;
+        let values = self.values.iter().skip(newest).map(|(_, v)| v);
+        let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        (least >= NO_LOSS && most <= least * NOTHING && value >= most * ABOVE).then_some(most)
     }
 
     /// The highest of the newest values where they hardly differ, and the share of the times that tells then: where `value` undoes most of what the
@@ -286,6 +297,15 @@ mod tests {
         // Without them it may be another objective; by so little it is another batch.
         assert_eq!(above(false, &[9.3, 25.2, 44.0, 11.1, 17.0]), 0);
         assert_eq!(above(true, &[7.9, 8.1, 7.7]), 0);
+    }
+
+    #[test]
+    fn a_loss_that_leaves_a_level() {
+        let level = |spread: f64| [9.01, 6.77, 11.3, 8.45].into_iter().chain([5.70, 5.70 + spread].into_iter().cycle().take(40));
+        assert_eq!(above(level(0.03).chain([8.29, 8.27, 8.24, 8.2])), 4);
+        // One that differs from line to line, or rises by little, has no level to leave.
+        assert_eq!(above(level(0.6).chain([8.29, 8.27, 8.24, 8.2])), 0);
+        assert_eq!(above(level(0.03).chain([7.1, 7.2, 7.1])), 0);
     }
 
     #[test]

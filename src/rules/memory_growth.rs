@@ -11,7 +11,7 @@ use crate::model::Model;
 use crate::model::job::Job;
 use crate::model::process::Process;
 use crate::model::room::{Resource, left_of_cgroup, left_of_host};
-use crate::model::signals::Look;
+use crate::model::signals::{Look, RankLook};
 use crate::observe::evidence::Evidence;
 use crate::rules::findings::Finding;
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub const RULE: Rule = Rule {
     says: "{takes|take} more memory all the time",
     how: "Used memory of the rank's GPU; or its resident memory, while the memory that is left to the machine or to its control group shrinks \
           as steadily, so that files that are mapped or cached do not count. It grew in each quarter of the time since training began, five \
-          minutes at least, and as fast in the newer half as to be used up in time. Of one rank alone 22 s are enough where its memory will be \
-          used up within half an hour",
+          minutes at least, and as fast in the newer half as to be used up in time. Of one rank alone 22 s are enough, on its GPU or on \
+          the host, where its memory will be used up within half an hour",
     advice: "GPU: a tensor that keeps its graph (a loss that is summed without .item()), lists of outputs, ever longer sequences; \
              torch.cuda.memory._snapshot() names who allocated. Host: objects copied into each data-loader worker, a cache without bound",
     life: while_it_holds(10, 60),
@@ -123,28 +123,55 @@ fn of_host(model: &Model, job: &Job, rank: u32, process: &Process, known: Durati
     Some(finished(model, job, rank, "host".into(), summary, known, format!("{held}{} GiB of {of} are left", gib(left))))
 }
 
+/// Two parts of a short time.
+const PARTS: u32 = 2;
+
 /// One rank takes far more in each part of a short time, and no other rank does: a cache that all of them fill, or a start, is no such thing.
 fn of_one_alone(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
-    const PARTS: u32 = 2;
-    /// What the others may take, of what it takes.
-    const OTHERS: f64 = 0.1;
-    const STEADY: f64 = 2.0;
     if look.phase.is_some() || look.quiet_log() || look.alive().count() < look.local_ranks.max(2) {
         return None;
     }
-    let part = ALONE.duration() / PARTS;
+    gpu_of_one_alone(model, job, look).or_else(|| host_of_one_alone(model, job, look))
+}
+
+/// The rank that takes more by itself, and the bytes a second in the slower part. `parts`: what a rank takes in each part, bytes a second.
+fn alone(look: &Look, parts: impl Fn(&RankLook) -> Option<Vec<f64>>) -> Option<(&RankLook, f64)> {
+    /// What the others may take, of what it takes.
+    const OTHERS: f64 = 0.1;
+    const STEADY: f64 = 2.0;
     let mut all = Vec::new();
     for rank in look.alive() {
-        let process = model.processes.get(&rank.pid)?;
-        let parts = process.resident_growth_by_part(model.now, part, PARTS)?;
-        let (least, most) = parts.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
-        all.push((least, most, rank, process));
+        let (least, most) = parts(rank)?.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), rate| (least.min(*rate), most.max(*rate)));
+        all.push((least, most, rank));
     }
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let (&(least, most, rank, process), others) = all.split_first()?;
-    if most > least * STEADY || others.iter().any(|(_, most, ..)| *most > least * OTHERS) {
+    let (&(least, most, rank), others) = all.split_first()?;
+    (most <= least * STEADY && others.iter().all(|(_, most, _)| *most <= least * OTHERS)).then_some((rank, least))
+}
+
+fn gpu_of_one_alone(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
+    /// Of all its memory, so much at least while it was watched: an allocator that goes on to fit takes less.
+    const GROWN_OF_ALL: f64 = 0.02;
+    let gpu = |rank: &RankLook| model.gpus.get(&model.gpu_of_pid(rank.pid)?);
+    let (rank, rate) = alone(look, |rank| gpu(rank)?.mem_growth_by_part(model.now, ALONE.duration() / PARTS, PARTS))?;
+    let gpu = gpu(rank)?;
+    let (used, total) = (gpu.sample.mem_used_bytes?, gpu.mem_total_bytes()?);
+    let growth = Growth { bytes_per_s: rate, left_s: total.saturating_sub(used) as f64 / rate };
+    let has_given_back = gpu.has_given_back(total as f64 * GROWN_OF_ALL);
+    if growth.left_s >= SOON.value() || rate * ALONE.value() < total as f64 * GROWN_OF_ALL || has_given_back {
         return None;
     }
+    let summary = format!("GPU memory of rank {} (GPU {}) {}", rank.rank, gpu.index, growth.words());
+    let proof = format!("{} of {} GiB are used; no other rank here grows like that", gib(used), gib(total));
+    let mut found = finished(model, job, rank.rank, format!("gpu {}", gpu.index), summary, ALONE.duration(), proof);
+    found.gpus = vec![gpu.index];
+    Some(found)
+}
+
+fn host_of_one_alone(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
+    let part = ALONE.duration() / PARTS;
+    let (rank, least) = alone(look, |rank| model.processes.get(&rank.pid)?.resident_growth_by_part(model.now, part, PARTS))?;
+    let process = model.processes.get(&rank.pid)?;
     // Files that are mapped or cached take nothing that is missed.
     let missing = model.room.get(&Resource::Memory)?.lost_bytes_per_s(model.now, ALONE.duration())?;
     if missing < least * MISSING {

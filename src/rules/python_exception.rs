@@ -93,9 +93,10 @@ fn where_to_look(exception: &Exception) -> Option<String> {
         name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_').then(|| name.to_owned())
     };
     let place = exception.called_from.as_ref().or(exception.place.as_ref())?;
+    let whose = if exception.in_loader { "the loader's part of the traceback" } else { "the traceback" };
     Some(match library(place) {
         Some(name) if exception.called_from.is_none() => format!(
-            "no frame of the program stands in the traceback: look at what {name} was given or set to, and for these words with its version (`pip show {name}`)"
+            "no frame of the program stands in {whose}: look at what {name} was given or set to, and for these words with its version (`pip show {name}`)"
         ),
         _ => format!("look at {place}"),
     })

@@ -272,6 +272,11 @@ fn memory_that_grows_all_the_time_is_named_with_its_rank_before_it_is_used_up() 
         "{}",
         found.summary
     );
+    // All that is left within a minute, on one GPU of two.
+    let found = Node::new(&[]).train(60, |t| 10.0 + t, |_| 20.0, |_| 400.0);
+    let [found] = &found[..] else { panic!("{found:?}") };
+    assert!(found.summary.starts_with("GPU memory of rank 1 (GPU 1) will be used up in "), "{}", found.summary);
+    assert_eq!((&found.ranks[..], &found.gpus[..]), (&[1][..], &[1][..]));
     // 6 GiB a minute of what is left to the machine.
     let found = Node::new(&[]).train(500, |_| 40.0, |t| 20.0 + t / 10.0, |t| 400.0 - t / 10.0);
     let [found] = &found[..] else { panic!("{found:?}") };

@@ -144,3 +144,24 @@ fn a_loss_that_is_meant_to_grow_is_no_divergence() {
         assert_eq!(spikes(&text), Vec::<String>::new());
     }
 }
+
+#[test]
+fn the_rank_whose_own_loss_leaves_its_place_is_named() {
+    let log = |of_rank_1: &dyn Fn(u32) -> f64| -> String {
+        (1..80)
+            .map(|n| {
+                format!(
+                    "rank 0: global_step {n} local loss {:.4}\nrank 1: global_step {n} local loss {:.4}\n",
+                    6.91 + 0.01 * f64::from(n % 3),
+                    of_rank_1(n)
+                )
+            })
+            .collect()
+    };
+    let found = |log: &str| -> Vec<String> { spikes(log) };
+    assert_eq!(
+        found(&log(&|n| if n > 50 { 11.7 } else { 6.92 })),
+        ["[1] the loss of rank 1 rose to 11.7 or more at step 51; it was 6.92 at most in the lines before"]
+    );
+    assert_eq!(found(&log(&|n| if n % 9 == 0 { 11.7 } else { 6.92 })), Vec::<String>::new(), "a batch now and then");
+}

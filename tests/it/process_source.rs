@@ -460,6 +460,40 @@ fn the_workers_of_ray_train_are_ranks_and_its_other_actors_are_none() {
     assert_eq!(watch.followed(), logs.map(|name| tree.at(name)));
 }
 
+/// Actors that somebody wrote, two of a class, which join a process group and are told their ranks by a call.
+#[test]
+fn actors_of_ray_that_are_joined_are_ranks_without_numbers() {
+    let actors = |tree: &Tree, class: &str, pids: [u32; 2]| {
+        for (pid, inode) in pids.into_iter().zip([501, 502]) {
+            let named = process(pid, 20, &format!("ray::{class}.fit")).env("RAY_JOB_ID=01000000");
+            tree.put(Fake { comm: format!("ray::{class}.fit").chars().take(15).collect(), ..named }.fd(9, format!("socket:[{inode}]")));
+            fs::create_dir_all(tree.file(pid, "net")).unwrap();
+            fs::write(tree.file(pid, "net/tcp"), table_of_two()).unwrap();
+            trains(tree, pid);
+        }
+    };
+    let cluster = || {
+        let tree = Tree::of([]);
+        tree.put(process(10, 1, "python3 train.py"));
+        tree.put(process(20, 10, "/ray/raylet --raylet_socket_name=x"));
+        tree
+    };
+    let tree = cluster();
+    actors(&tree, "PolicyModelActor", [31, 32]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!((watch.ranks(), watch.launchers()), (vec![31, 32], vec![10, 20]));
+    let place = watch.known[&31].place.clone().unwrap();
+    assert_eq!((place.leader, place.rank, place.world_size), (20, None, None), "they are not started in the order of their numbers");
+    // Worlds that take turns: which one's numbers would be meant is not known.
+    let tree = cluster();
+    actors(&tree, "PolicyModelActor", [31, 32]);
+    actors(&tree, "CriticModelActor", [33, 34]);
+    let mut watch = tree.watch();
+    watch.poll();
+    assert_eq!(watch.ranks(), [] as [u32; 0]);
+}
+
 #[test]
 fn the_only_process_of_accelerate_is_rank_0_of_1() {
     let env = "ACCELERATE_USE_CPU=True ACCELERATE_MIXED_PRECISION=no ACCELERATE_DYNAMO_BACKEND=NO ACCELERATE_DYNAMO_MODE=default";
@@ -523,8 +557,8 @@ fn who_trains_alone_is_known_by_its_framework_and_its_steps() {
     assert_eq!((watch.gpu_users(), watch.with_role(ProcessRole::Trainer)), (vec![20], vec![22]));
 }
 
-/// Two processes that `torch.multiprocessing.spawn` has started, their connections, and a loader that one has started by spawn, too.
-fn spawned(tree: &Tree, joined: bool) {
+/// The table of connections of two processes to one another, whose sockets are 501 and 502.
+fn table_of_two() -> String {
     let end = |port: u16| format!("0100007F:{port:04X}");
     let row = |no: u32, from: u16, to: u16, inode: u32| {
         format!(
@@ -533,7 +567,16 @@ fn spawned(tree: &Tree, joined: bool) {
             end(to)
         )
     };
-    let table = format!("  sl  local_address rem_address   st\n{}{}", row(0, 29500, 41000, 501), row(1, 41000, 29500, 502));
+    format!("  sl  local_address rem_address   st\n{}{}", row(0, 29500, 41000, 501), row(1, 41000, 29500, 502))
+}
+
+/// Has loaded PyTorch.
+fn trains(tree: &Tree, pid: u32) {
+    fs::write(tree.file(pid, "maps"), "7f02-7f03 r-xp 0 08:01 2 /venv/torch/lib/libtorch_cpu.so\n").unwrap();
+}
+
+/// Two processes that `torch.multiprocessing.spawn` has started, their connections, and a loader that one has started by spawn, too.
+fn spawned(tree: &Tree, joined: bool) {
     let main = "-c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7) --multiprocessing-fork";
     tree.put(process(20, 1, "python3 train.py"));
     tree.put(process(21, 20, "python3 -c from multiprocessing.resource_tracker import main;main(4)"));
@@ -541,12 +584,12 @@ fn spawned(tree: &Tree, joined: bool) {
         let socket = if joined { format!("socket:[{inode}]") } else { "pipe:[9]".into() };
         tree.put(process(pid, 20, &format!("python3 {main}")).fd(9, socket));
         fs::create_dir_all(tree.file(pid, "net")).unwrap();
-        fs::write(tree.file(pid, "net/tcp"), &table).unwrap();
+        fs::write(tree.file(pid, "net/tcp"), table_of_two()).unwrap();
     }
     tree.put(process(30, 22, &format!("python3 {main}")));
     tree.put(process(31, 22, &format!("python3 {main}")));
     for pid in [20, 22, 23, 30, 31] {
-        fs::write(tree.file(pid, "maps"), "7f02-7f03 r-xp 0 08:01 2 /venv/torch/lib/libtorch_cpu.so\n").unwrap();
+        trains(tree, pid);
     }
 }
 

@@ -55,11 +55,22 @@ impl Line {
 
     /// What it says, behind the name of its writer.
     pub fn words(&self) -> String {
+        if let Some(why) = without_room(&self.said) {
+            return why;
+        }
         match &self.program {
             Some(program) => format!("{program}: {}", self.said),
             None => self.said.clone(),
         }
     }
+}
+
+/// What keeps a pod from its node, of `Error pod w-0 condition message: 0/6 nodes are available: 5 Insufficient memory. no new claims to deallocate, …`.
+fn without_room(said: &str) -> Option<String> {
+    let (pod, tail) = said.split_once("Error pod ")?.1.split_once(" condition message: ")?;
+    let (_, why) = tail.split_once(" nodes are available: ")?;
+    let why = [". no new claims", ". preemption:"].iter().fold(why, |why, end| why.split(end).next().unwrap_or(why));
+    Some(format!("pod {pod} finds no node: {}", why.trim_end_matches('.')))
 }
 
 /// `FAILURE: Some tests failed on rank 6`, with whatever stands in front of it that is no word.

@@ -27,7 +27,7 @@ const fn may(entry: &'static str, words: &'static str) -> Words {
 const REASONS: &[Words] = &[
     fails(
         "said-unresolved",
-        r"could not resolve|name or service not known|temporary failure in name resolution|no such host|getaddrinfo|nodename nor servname|unknown host\b|(?:failed|unable|cannot) to resolve|cannot resolve",
+        r"could not resolve|name or service not known|temporary failure in name resolution|no such host|getaddrinfo|nodename nor servname|unknown host\b|(?:failed|unable|cannot) to resolve (?:host|name|address|dns|peer|server|service|url|'|[a-z0-9-]+\.[a-z0-9.-]+\b)|cannot resolve",
     ),
     fails(
         "said-port-taken",

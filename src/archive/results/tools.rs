@@ -4,6 +4,7 @@ use super::measured::MOST;
 use super::words_of;
 use crate::base::units::counted;
 use regex::Regex;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// What a line makes of what its tool has said.
@@ -35,10 +36,14 @@ const TOOLS: &[Tool] = &[
     Tool { name: "ibdiagnet", tells_all: true, reader: || Box::<Ibdiagnet>::default() },
     Tool { name: "gpu-burn", tells_all: true, reader: || Box::<GpuBurn>::default() },
     Tool { name: "ucx_perftest", tells_all: true, reader: || Box::<UcxPerftest>::default() },
+    Tool { name: "Intel MPI Benchmarks", tells_all: true, reader: || Box::<Imb>::default() },
+    Tool { name: "HPL's tests", tells_all: true, reader: || Box::<Hpl>::default() },
+    Tool { name: "DCGM's diagnostic", tells_all: true, reader: || Box::<DcgmDiag>::default() },
     Tool { name: "DCGM health", tells_all: true, reader: || Box::<DcgmHealth>::default() },
     Tool { name: "IOR", tells_all: false, reader: || Box::<Ior>::default() },
     Tool { name: "HTCondor", tells_all: false, reader: || Box::<Condor>::default() },
     Tool { name: "seff", tells_all: false, reader: || Box::<Seff>::default() },
+    Tool { name: "NCCL's topology", tells_all: false, reader: || Box::<Dump>::default() },
     Tool { name: "nvidia-smi topo", tells_all: false, reader: || Box::<Topo>::default() },
 ];
 
@@ -49,13 +54,15 @@ pub fn told_by(text: &str) -> Option<bool> {
 }
 
 pub struct Tools {
+    /// Up to here nothing but blank lines stands below the last that was told.
+    blank_to: usize,
     readers: Vec<(&'static str, Box<dyn Reader>)>,
     pub told: Vec<(usize, String)>,
 }
 
 impl Default for Tools {
     fn default() -> Self {
-        Tools { readers: TOOLS.iter().map(|tool| (tool.name, (tool.reader)())).collect(), told: Vec::new() }
+        Tools { readers: TOOLS.iter().map(|tool| (tool.name, (tool.reader)())).collect(), told: Vec::new(), blank_to: 0 }
     }
 }
 
@@ -63,10 +70,18 @@ impl Tools {
     const MOST: usize = 8;
 
     pub fn read(&mut self, no: usize, line: &str) {
-        static TIMED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?:real|user|sys)\s+[0-9]").expect("pattern"));
+        // What `time` says of the tool, a rule below it, what all of CUDA's samples say, and the prompt of the shell.
+        static BELOW: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"^(?:real|user|sys)\s+[0-9]|^[=+-]{5,}$|^NOTE: The CUDA Samples |^[\[(]?\w[\w.-]*@[\w.-]+[^\n]{0,80}[$#]$")
+                .expect("pattern")
+        });
         let line = line.trim_end();
-        // What `time` says of the tool.
-        if let Some((last, _)) = self.told.last_mut().filter(|(last, _)| *last + 1 == no && TIMED.is_match(line)) {
+        if line.is_empty() {
+            self.blank_to = if self.blank_to + 1 == no || self.told.last().is_some_and(|(last, _)| *last + 1 == no) { no } else { 0 };
+            return;
+        }
+        let follows = |last: usize| last + 1 == no || last < no && self.blank_to + 1 == no;
+        if let Some((last, _)) = self.told.last_mut().filter(|(last, _)| follows(*last) && BELOW.is_match(line)) {
             *last = no;
             return;
         }
@@ -91,6 +106,10 @@ struct Sample;
 
 impl Reader for Sample {
     fn read(&mut self, line: &str) -> Said {
+        // `deviceQuery`, `bandwidthTest`
+        if line == "Result = PASS" {
+            return Said::Came("passed".to_owned());
+        }
         let name = line.strip_prefix("&&&& ").and_then(|rest| rest.strip_suffix(" PASSED")).filter(|name| !name.contains(' '));
         name.map_or(Said::Nothing, |name| Said::Came(format!("{} passed", words_of(name, 80))))
     }
@@ -202,6 +221,140 @@ fn of_last_row(line: &str) -> Option<String> {
     let (latency, rate) = (numbers.get(OVERALL_LATENCY)?, numbers.get(OVERALL_RATE)?);
     let is_one = numbers.len() == COLUMNS && *latency < MOST && *rate < MOST;
     is_one.then(|| format!("{iterations} iterations, {latency} us and {rate} MB/s overall"))
+}
+
+/// A table for each benchmark and number of processes; the last line stands below the last table.
+#[derive(Default)]
+struct Imb {
+    is_one: bool,
+    benchmark: String,
+    processes: String,
+    /// The name of the last column.
+    measures: String,
+    tables: usize,
+    last_row: Option<String>,
+}
+
+impl Reader for Imb {
+    fn read(&mut self, line: &str) -> Said {
+        static PROCESSES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^# #processes = ([0-9]{1,7})\b").expect("pattern"));
+        let line = line.trim();
+        if line.starts_with('#') && line.contains("MPI Benchmarks") {
+            *self = Imb { is_one: true, ..Imb::default() };
+        } else if let Some(name) = line.strip_prefix("# Benchmarking ") {
+            self.benchmark = words_of(name, 40);
+        } else if let Some(found) = PROCESSES.captures(line) {
+            found[1].clone_into(&mut self.processes);
+        } else if line.starts_with("#bytes ") {
+            self.measures = words_of(line.split_whitespace().next_back().unwrap_or_default(), 20);
+            self.tables += 1;
+        } else if line == "# All processes entering MPI_Finalize" {
+            let Imb { benchmark, processes, measures, tables, last_row, .. } = std::mem::take(self);
+            let more = if tables > 1 { format!("{} before it; ", counted(tables - 1, "table")) } else { String::new() };
+            return match last_row.filter(|_| !benchmark.is_empty()) {
+                Some(row) => Said::Came(format!("{more}{benchmark} of {processes} processes: {row} {measures}")),
+                None => Said::Nothing,
+            };
+        } else if self.is_one && !self.measures.is_empty() {
+            let cells: Vec<&str> = line.split_whitespace().collect();
+            if let [bytes, .., value] = cells.as_slice()
+                && cells.iter().all(|cell| cell.parse::<f64>().is_ok_and(|number| number.is_finite() && number < MOST))
+            {
+                self.last_row = Some(format!("{} bytes, {}", words_of(bytes, 20), words_of(value, 20)));
+            }
+        }
+        Said::Nothing
+    }
+}
+
+/// The tree of a host that NCCL prints with NCCL_DEBUG_SUBSYS=GRAPH. Each rank prints one; they are told once.
+#[derive(Default)]
+struct Dump {
+    is_one: bool,
+    gpus: usize,
+    nets: usize,
+    links: BTreeSet<String>,
+}
+
+impl Reader for Dump {
+    fn read(&mut self, line: &str) -> Said {
+        static NODE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\+ ([A-Z]{3,4})\[[0-9.]+\] - (GPU|NET)/\S+( \()?").expect("pattern"));
+        let Some((_, text)) = line.split_once(" NCCL INFO ") else { return Said::Nothing };
+        if text.starts_with("=== System : ") {
+            *self = Dump { is_one: true, ..Dump::default() };
+        } else if text.starts_with("=====") {
+            let Dump { is_one: true, gpus: 1.., .. } = self else { return Said::Nothing };
+            let Dump { gpus, nets, links, .. } = std::mem::take(self);
+            let links = match links.into_iter().collect::<Vec<_>>().as_slice() {
+                [] => String::new(),
+                links => format!("; GPUs are joined by {}", links.join(" and ")),
+            };
+            return Said::Instead(Some(format!("{}, {}{links}", counted(gpus, "GPU"), counted(nets, "network port"))));
+        } else if let Some(node) = NODE.captures(text).filter(|_| self.is_one) {
+            match (&node[2], node.get(3)) {
+                ("GPU", Some(_)) => self.gpus += 1,
+                ("NET", Some(_)) => self.nets += 1,
+                // A GPU that stands elsewhere in the tree.
+                ("GPU", None) if self.links.len() < 4 => drop(self.links.insert(words_of(&node[1], 8))),
+                _ => {}
+            }
+        }
+        Said::Nothing
+    }
+}
+
+/// It counts at its end what passed.
+#[derive(Default)]
+struct Hpl {
+    passed: u64,
+    failed: u64,
+}
+
+impl Reader for Hpl {
+    fn read(&mut self, line: &str) -> Said {
+        let n = || line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or_default();
+        if line.contains(" tests completed and passed residual checks") {
+            self.passed = n();
+        } else if line.contains(" tests completed and failed residual checks") {
+            self.failed = n();
+        } else if line == "End of Tests." {
+            let Hpl { passed, failed } = std::mem::take(self);
+            if passed > 0 && failed == 0 {
+                return Said::Came(format!("{} passed", counted(passed, "test")));
+            }
+        }
+        Said::Nothing
+    }
+}
+
+/// A table of `dcgmi diag`: all that it lists passed, or was left out.
+#[derive(Default)]
+struct DcgmDiag {
+    is_one: bool,
+    passed: usize,
+    else_said: bool,
+}
+
+impl Reader for DcgmDiag {
+    fn read(&mut self, line: &str) -> Said {
+        if line.starts_with("| Diagnostic ") && line.contains("| Result ") {
+            *self = DcgmDiag { is_one: true, ..DcgmDiag::default() };
+        } else if self.is_one && line.starts_with('|') {
+            match line.trim_end_matches('|').rsplit_once('|').map(|(_, result)| result.trim()) {
+                Some(result) if result.starts_with("Pass") => self.passed += 1,
+                Some(result) if ["Fail", "Warn", "Error"].iter().any(|bad| result.starts_with(bad)) => self.else_said = true,
+                _ => {}
+            }
+        } else if self.is_one
+            && line.starts_with("+---------")
+            && line.trim_matches(['+', '-']).is_empty()
+            && self.passed > 0
+            && !self.else_said
+        {
+            return Said::Instead(Some(format!("{} passed", counted(self.passed, "check"))));
+        }
+        Said::Nothing
+    }
 }
 
 /// Its report has said so in its first row.
@@ -354,6 +507,34 @@ mod tests {
         assert!(told(&burnt("FAULTY")).is_empty());
         let matrix = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV1\t0-63\nGPU1\tNV1\t X \t0-63\n\nLegend:\n\n  NV#  = Connection traversing a bonded set of # NVLinks\n";
         assert_eq!(told(matrix), ["7 nvidia-smi topo: 2 GPUs"]);
+        let table = "#bytes #repetitions t[usec] Mbytes/sec\n  0  1000  14.13  0.00\n4194304  10  1474.58  2844.40\n";
+        let imb = format!("# Intel(R) MPI Benchmarks 2018, MPI-1 part\n# Benchmarking PingPong\n# #processes = 2\n{table}");
+        assert!(told(&imb).is_empty());
+        let whole = format!("{imb}\n# All processes entering MPI_Finalize\n");
+        assert_eq!(told(&whole), ["8 Intel MPI Benchmarks: PingPong of 2 processes: 4194304 bytes, 2844.40 Mbytes/sec"]);
+        let node = "node-1:26:76 [0] NCCL INFO";
+        let dump = format!(
+            "{node} === System : maxWidth 12.5 totalWidth 72.0 ===\n{node} + PCI[24.0] - GPU/47000 (0)\n{node}    + XGMI[24.0] - GPU/4C000\n\
+             {node} + NET[12.5] - NET/0 (64300003fd7010/1/12.500000)\n"
+        );
+        assert!(told(&dump).is_empty());
+        let whole = format!("{dump}{node} ==========================================\n");
+        assert_eq!(told(&format!("{whole}{whole}")), ["10 NCCL's topology: 1 GPU, 1 network port; GPUs are joined by XGMI"]);
+        let device =
+            "[CUDA Bandwidth Test] - Starting...\nResult = PASS\n\nNOTE: The CUDA Samples are not meant for performance measurements.\n";
+        assert_eq!(told(device), ["4 CUDA sample: passed"]);
+        let hpl = |failed: u32| {
+            let of = |n: u32, how: &str| format!("    {n} tests completed and {how} residual checks,\n");
+            format!("{}{}End of Tests.\n======\n[u@host a]$ \n", of(1, "passed"), of(failed, "failed"))
+        };
+        assert_eq!(told(&hpl(0)), ["5 HPL's tests: 1 test passed"]);
+        assert!(told(&hpl(1)).is_empty());
+        let diag = |of_memory: &str| {
+            let rule = "+-----------+----------+\n";
+            format!("{rule}| Diagnostic | Result |\n| PCIe | Pass - All |\n| GPU Memory | {of_memory} |\n{rule}")
+        };
+        assert_eq!(told(&diag("Pass - All")), ["5 DCGM's diagnostic: 2 checks passed"]);
+        assert!(told(&diag("Fail - GPU: 0")).is_empty());
         let seff = |state: &str| format!("Job ID: 4120\nState: {state}\nMemory Efficiency: 0.10% of 1000.00 MB\n");
         assert_eq!(told(&seff("COMPLETED (exit code 0)")), ["3 seff: the job is completed, exit code 0"]);
         assert!(told(&seff("FAILED (exit code 1)")).is_empty());

@@ -171,6 +171,7 @@ fn devices(config: &Config) -> (Option<u32>, Devices) {
             rank.unwrap_or(u32::MAX),
             of_each,
             text("hostname"),
+            text("device_info").and_then(|info| info.split_once('[')?.1.split_once(']')).map_or("", |(bus, _)| bus),
             text("device_info").and_then(|info| info.rsplit("] ").next()).unwrap_or_default(),
         );
     }

@@ -167,7 +167,8 @@ impl Tables {
             table.ranks = Some(table.ranks.unwrap_or(0).saturating_add(1));
             let host = before.split_once(" on ").map(|(_, host)| host.trim()).filter(|host| !host.is_empty());
             let model = device.split_once("] ").map_or("", |(_, model)| model.trim());
-            table.devices.add(rank, 1, host, model);
+            let bus = device.split_once('[').and_then(|(_, bus)| bus.split_once(']')).map_or("", |(bus, _)| bus);
+            table.devices.add(rank, 1, host, bus, model);
         }
         true
     }

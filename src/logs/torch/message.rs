@@ -24,6 +24,16 @@ pub(super) fn goes_on(message: &str, further: u8, text: &str) -> bool {
     if further == 0 && first.contains("node running low on memory") && text.starts_with("Memory on the node (") {
         return true;
     }
+    // The report of DDP, the lines of which are not indented.
+    const OF_DDP: [&str; 4] = [
+        "making sure all `forward`",
+        "If you already have done the above",
+        "Parameter indices which did not receive grad",
+        "Parameters which did not receive grad",
+    ];
+    if first.contains("Expected to have finished reduction in the prior iteration") && OF_DDP.iter().any(|words| text.starts_with(words)) {
+        return true;
+    }
     // What is known by itself speaks for itself.
     let is_unknown = || catalog::find(catalog::Scope::Line, text).is_none();
     let is_sentence = || text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && (!first.is_empty() || text.contains(' '));

@@ -109,7 +109,7 @@ impl Facts<'_> {
     pub fn sockets(&self) -> Option<Trouble> {
         let b = self.bringup;
         let socket = b.networks.said.iter().find(|s| s.value == "Socket")?;
-        if b.is_one_node() {
+        if b.is_one_node() || self.is_alone() {
             return None;
         }
         let mut proofs = vec![socket.proof.clone()];
@@ -406,6 +406,14 @@ impl Facts<'_> {
         Some(told)
     }
 
+    /// All communicators are of one rank, which has to reach nobody.
+    fn is_alone(&self) -> bool {
+        let mut sizes = self.bringup.inits.keys().filter_map(|hash| self.model.comms.get(hash)).map(|c| c.nranks).peekable();
+        // By its rings, where it names no communicator.
+        let is_ring_of_one = self.model.record_of(&self.job.id).ring_ranks == Some(1) && sizes.peek().is_none();
+        is_ring_of_one || sizes.peek().is_some() && sizes.all(|nranks| nranks == 1)
+    }
+
     /// Interfaces that other nodes cannot reach, or that differ.
     pub fn interfaces(&self) -> Vec<Trouble> {
         let b = self.bringup;
@@ -415,14 +423,7 @@ impl Facts<'_> {
         let is_up = |c: &Comm| c.nranks > 1 && !c.init_complete.is_empty();
         let came_up = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).any(is_up);
         let hosts: BTreeSet<Option<u64>> = b.bootstraps.said.iter().flat_map(|s| &s.who).map(|w| w.host).collect();
-        // Nobody has to be reached by a rank that is alone.
-        let mut sizes = b.inits.keys().filter_map(|hash| self.model.comms.get(hash)).map(|c| c.nranks).peekable();
-        // By its rings, where it names no communicator.
-        let is_ring_of_one = self.model.record_of(&self.job.id).ring_ranks == Some(1) && sizes.peek().is_none();
-        if is_ring_of_one || sizes.peek().is_some() && sizes.all(|nranks| nranks == 1) {
-            return out;
-        }
-        if b.is_one_node() || (came_up && hosts.len() <= 1 && !b.is_many_nodes()) {
+        if self.is_alone() || b.is_one_node() || (came_up && hosts.len() <= 1 && !b.is_many_nodes()) {
             return out;
         }
         for (said, what) in b.bootstraps.said.iter().map(|s| (s, "bootstrap")).chain(b.sockets.said.iter().map(|s| (s, "data"))) {

@@ -5,7 +5,7 @@
 //! topmost that is no shell and no launcher.
 
 use super::environ::{self, RankKey};
-use super::process_table::{Entry, Gpu, LAUNCHER_LEVELS, SRUN, Table};
+use super::process_table::{Entry, Gpu, LAUNCHER_LEVELS, RAYLET, SRUN, Table};
 use super::program::Program;
 use crate::observe::process::{Place, ProcessRole};
 use std::collections::{BTreeMap, BTreeSet};
@@ -274,7 +274,7 @@ fn choose_launchers(table: &mut Table) {
     }
     launchers.extend(own);
     // `ray.init()` starts a cluster below the driver, whose output has that of all workers.
-    let drivers = launchers.iter().filter_map(|pid| table.get(*pid)).filter(|e| e.comm == b"raylet").map(|raylet| raylet.ppid);
+    let drivers = launchers.iter().filter_map(|pid| table.get(*pid)).filter(|e| e.comm == RAYLET).map(|raylet| raylet.ppid);
     let drivers: Vec<u32> = drivers.filter(|pid| table.get(*pid).is_some_and(|e| e.runs() == Program::Python)).collect();
     launchers.extend(drivers);
     // One that waits for other nodes has no ranks yet.

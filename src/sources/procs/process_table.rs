@@ -28,6 +28,7 @@ pub const LAUNCHER_LEVELS: usize = 6;
 
 /// Slurm's client.
 pub const SRUN: &[u8] = b"srun";
+pub const RAYLET: &[u8] = b"raylet";
 
 /// How a process is known to hold a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -160,7 +161,8 @@ impl Table {
                 None => {}
             }
         }
-        let matters = |entry: &Entry| entry.signs.key.is_some() || entry.gpu != Gpu::No || entry.is_ray_worker();
+        let matters =
+            |entry: &Entry| entry.signs.key.is_some() || entry.gpu != Gpu::No || entry.is_ray_worker() || entry.actor_of_ray().is_some();
         let mut wanted: Vec<u32> = self.entries.iter().filter(|(_, entry)| matters(entry)).map(|(pid, _)| *pid).collect();
         let may_launch = |e: &Entry| e.comm == SRUN || std::str::from_utf8(&e.comm).is_ok_and(may_be_agent);
         wanted.extend(self.entries.iter().filter(|(_, entry)| entry.program.is_none() && may_launch(entry)).map(|(pid, _)| *pid));
@@ -277,6 +279,14 @@ impl Entry {
     /// `ray::_RayTrainWorker__execute.get_next`.
     pub fn is_ray_worker(&self) -> bool {
         [b"ray::RayTrainWo", b"ray::_RayTrainW"].iter().any(|name| self.comm == *name)
+    }
+
+    /// The class of an actor of Ray that somebody wrote: `PolicyMode` of `ray::PolicyModelActor.fit`.
+    pub fn actor_of_ray(&self) -> Option<&[u8]> {
+        const OF_RAY_ITSELF: &[&[u8]] = &[b"DashboardA", b"RuntimeEnv", b"TrainContr"];
+        let class = self.comm.strip_prefix(b"ray::")?.split(|byte| *byte == b'.').next()?;
+        let is_own = self.is_ray_worker() || class.starts_with(b"IDLE") || OF_RAY_ITSELF.contains(&class);
+        (!is_own && !class.is_empty()).then_some(class)
     }
 
     /// Ray Train's controller, which prints the places of the workers.

@@ -1,8 +1,9 @@
-//! Ranks that a script starts by Python's `multiprocessing` (`torch.multiprocessing.spawn`, `start_processes`): their number is an argument,
-//! and nothing in their environment tells it. What tells them from loaders and pools, which talk by pipes, is that they hold connections to
-//! one another, as the processes of a process group do. They are started in the order of their numbers.
+//! Ranks that a script starts by Python's `multiprocessing` (`torch.multiprocessing.spawn`, `start_processes`), or as actors of Ray: their
+//! number is an argument or a message, and nothing in their environment tells it. What tells them from loaders and pools, which talk by pipes, is
+//! that they hold connections to one another, as the processes of a process group do. Those of `multiprocessing` are started in the order of their
+//! numbers; actors are not.
 
-use super::process_table::{Entry, Table};
+use super::process_table::{Entry, RAYLET, Table};
 use super::read::Reader;
 use super::{sockets, trainer};
 use crate::observe::process::{Place, ProcessRole};
@@ -14,36 +15,73 @@ const LATE_TURN: u32 = 16;
 /// More than any node has.
 const MOST: usize = 64;
 
+/// What makes processes siblings: their parent and, below a raylet, the job and the class of the actor.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Kin {
+    parent: u32,
+    actor: Option<(String, Vec<u8>)>,
+}
+
+impl Kin {
+    fn of(entry: &Entry) -> Option<Self> {
+        let free = matches!(entry.role, None | Some(ProcessRole::GpuUser)) && entry.signs.key.is_none() && !entry.helper && !entry.agent;
+        if !free || entry.dead {
+            return None;
+        }
+        Self::by_name(entry).or_else(|| entry.is_python().then_some(Self { parent: entry.ppid, actor: None }))
+    }
+
+    fn by_name(entry: &Entry) -> Option<Self> {
+        let actor = entry.actor_of_ray()?.to_vec();
+        Some(Self { parent: entry.ppid, actor: Some((entry.signs.ray_job.clone()?, actor)) })
+    }
+
+    fn is_plausible(&self, table: &Table) -> bool {
+        table.get(self.parent).is_some_and(|parent| match self.actor {
+            Some(_) => parent.comm == RAYLET && !parent.dead,
+            None => parent.is_python() && !parent.dead && parent.signs.key.is_none(),
+        })
+    }
+}
+
 /// Gives them their role and their place.
 pub fn choose(table: &mut Table, reader: &mut Reader) {
-    let mut siblings: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (pid, entry) in table.entries.iter().filter(|(_, entry)| may_be_one(entry)) {
-        siblings.entry(entry.ppid).or_default().push(*pid);
+    let mut siblings: BTreeMap<Kin, Vec<u32>> = BTreeMap::new();
+    for (pid, entry) in &table.entries {
+        if let Some(kin) = Kin::of(entry) {
+            siblings.entry(kin).or_default().push(*pid);
+        }
     }
-    for (parent, mut group) in siblings {
-        let is_script = table.get(parent).is_some_and(|parent| parent.is_python() && !parent.dead && parent.signs.key.is_none());
-        if !is_script || !(2..=MOST).contains(&group.len()) || !is_due(table, &group) {
-            continue;
+    siblings.retain(|kin, group| {
+        if !kin.is_plausible(table) || !(2..=MOST).contains(&group.len()) || !is_due(table, group) {
+            return false;
         }
         group.sort_unstable_by_key(|pid| (table.get(*pid).map(|entry| entry.start_ticks), *pid));
         // The bookkeeper of `multiprocessing` has none.
         group.retain(|pid| trainer::has_framework(reader, *pid));
-        if group.len() < 2 || !are_joined(reader, &group) {
-            continue;
+        group.len() >= 2 && are_joined(reader, group)
+    });
+    // Policy, critic and reference each have a world of their own, and take turns: whose numbers would be meant is not known.
+    let mut worlds: BTreeMap<(u32, String), BTreeSet<Vec<u8>>> = BTreeMap::new();
+    let chosen = table.entries.values().filter(|entry| entry.role == Some(ProcessRole::Rank) && !entry.dead).filter_map(Kin::by_name);
+    for kin in siblings.keys().cloned().chain(chosen) {
+        if let Some((job, class)) = kin.actor {
+            worlds.entry((kin.parent, job)).or_default().insert(class);
         }
-        let world_size = u32::try_from(group.len()).ok();
-        for (rank, pid) in (0..).zip(group) {
+    }
+    siblings.retain(|kin, _| {
+        kin.actor.as_ref().is_none_or(|(job, _)| worlds.get(&(kin.parent, job.clone())).is_none_or(|classes| classes.len() == 1))
+    });
+    for (kin, group) in siblings {
+        let world_size = u32::try_from(group.len()).ok().filter(|_| kin.actor.is_none());
+        for (number, pid) in (0..).zip(group) {
+            let rank = kin.actor.is_none().then_some(number);
             if let Some(entry) = table.entries.get_mut(&pid) {
                 entry.role = Some(ProcessRole::Rank);
-                entry.place = Some(Place { leader: parent, rank: Some(rank), local_rank: Some(rank), world_size });
+                entry.place = Some(Place { leader: kin.parent, rank, local_rank: rank, world_size });
             }
         }
     }
-}
-
-fn may_be_one(entry: &Entry) -> bool {
-    let free = matches!(entry.role, None | Some(ProcessRole::GpuUser)) && entry.signs.key.is_none() && !entry.helper && !entry.agent;
-    free && !entry.dead && entry.is_python()
 }
 
 fn is_due(table: &Table, group: &[u32]) -> bool {
