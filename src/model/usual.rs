@@ -187,10 +187,11 @@ impl Usual {
 
     /// The highest of the newest values where they differ by next to nothing, if `value` is well above that: such a loss moves for a reason.
     fn leaves_a_level(&self, value: f64) -> Option<f64> {
+        const MANY: usize = 16;
         const NOTHING: f64 = 1.05;
         const ABOVE: f64 = 1.35;
         const NO_LOSS: f64 = 0.01;
-        let newest = self.values.len().checked_sub(LEAST)?;
+        let newest = self.values.len().checked_sub(MANY)?;
         let values = self.values.iter().skip(newest).map(|(_, v)| v);
         let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
         (least >= NO_LOSS && most <= least * NOTHING && value >= most * ABOVE).then_some(most)

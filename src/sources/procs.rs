@@ -5,6 +5,7 @@
 //! dies ([`pidfd`]).
 
 mod ask;
+mod by_argument;
 mod choose;
 pub mod environ;
 mod locks;
@@ -226,6 +227,7 @@ impl Procs {
         self.table.weigh(&mut self.reader, self.gpu_pids.as_ref());
         self.table.find_clients(&self.reader);
         spawned::choose(&mut self.table, &mut self.reader);
+        by_argument::choose(&mut self.table, &mut self.reader);
         choose::choose(&mut self.table);
         self.hidepid = self.is_hidepid();
 

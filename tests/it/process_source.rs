@@ -460,6 +460,49 @@ fn the_workers_of_ray_train_are_ranks_and_its_other_actors_are_none() {
     assert_eq!(watch.followed(), logs.map(|name| tree.at(name)));
 }
 
+/// It has given itself another name (`setproctitle`, prctl).
+#[test]
+fn ranks_of_one_script_that_have_another_name_are_its_ranks_once_they_hold_gpus() {
+    let tree = Tree::of([]);
+    spawned(&tree, true);
+    for pid in [22, 23] {
+        fs::write(tree.file(pid, "comm"), "wgan\n").unwrap();
+        let stat = fs::read_to_string(tree.file(pid, "stat")).unwrap();
+        fs::write(tree.file(pid, "stat"), stat.replacen("(python3)", "(wgan)", 1)).unwrap();
+    }
+    let mut watch = tree.watch();
+    watch.gpus(&[22, 23]);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.ranks(), watch.launchers()), (vec![], vec![22, 23], vec![20]));
+}
+
+#[test]
+fn ranks_that_two_shells_have_started_are_known_by_an_argument() {
+    let tree = Tree::of([]);
+    let rank = |pid: u32, shell: u32, args: &str, inode: u32| {
+        tree.put(process(shell, 1, "bash run.sh"));
+        tree.put(process(pid, shell, &format!("python3 train.py {args}")).fd(9, format!("socket:[{inode}]")));
+        fs::create_dir_all(tree.file(pid, "net")).unwrap();
+        fs::write(tree.file(pid, "net/tcp"), table_of_two()).unwrap();
+    };
+    rank(22, 20, "--process_index=1 --host b", 501);
+    rank(23, 21, "--process_index=0 --host a", 502);
+    let mut watch = tree.watch();
+    watch.gpus(&[22, 23]);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.ranks()), (vec![], vec![22, 23]));
+    let place = |pid: u32| watch.known[&pid].place.clone().map(|place| (place.leader, place.rank, place.world_size));
+    assert_eq!([place(22), place(23)], [Some((23, Some(1), Some(2))), Some((23, Some(0), Some(2)))]);
+    // Two trials of one sweep have numbers, too, and nothing to say to one another.
+    let tree = Tree::of([]);
+    tree.put(process(22, 20, "python3 train.py --process_index=1"));
+    tree.put(process(23, 21, "python3 train.py --process_index=0"));
+    let mut watch = tree.watch();
+    watch.gpus(&[22, 23]);
+    watch.poll();
+    assert_eq!((watch.gpu_users(), watch.ranks()), (vec![22, 23], vec![]));
+}
+
 /// Actors that somebody wrote, two of a class, which join a process group and are told their ranks by a call.
 #[test]
 fn actors_of_ray_that_are_joined_are_ranks_without_numbers() {

@@ -3,7 +3,8 @@
 //! that they hold connections to one another, as the processes of a process group do. Those of `multiprocessing` are started in the order of their
 //! numbers; actors are not.
 
-use super::process_table::{Entry, RAYLET, Table};
+use super::process_table::{Entry, Gpu, RAYLET, Table};
+use super::program::Program;
 use super::read::Reader;
 use super::{sockets, trainer};
 use crate::observe::process::{Place, ProcessRole};
@@ -15,32 +16,33 @@ const LATE_TURN: u32 = 16;
 /// More than any node has.
 const MOST: usize = 64;
 
-/// What makes processes siblings: their parent and, below a raylet, the job and the class of the actor.
+/// What makes processes siblings: their parent and, below a raylet, the job, where it is known, and the class of the actor.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Kin {
     parent: u32,
-    actor: Option<(String, Vec<u8>)>,
+    actor: Option<(Option<String>, Vec<u8>)>,
 }
 
 impl Kin {
-    fn of(entry: &Entry) -> Option<Self> {
+    /// Of one that is no rank yet.
+    fn of(table: &Table, entry: &Entry) -> Option<Self> {
         let free = matches!(entry.role, None | Some(ProcessRole::GpuUser)) && entry.signs.key.is_none() && !entry.helper && !entry.agent;
         if !free || entry.dead {
             return None;
         }
-        Self::by_name(entry).or_else(|| entry.is_python().then_some(Self { parent: entry.ppid, actor: None }))
+        // A program may give itself another name.
+        let runs_python = |entry: &Entry| entry.is_python() || entry.runs() == Program::Python;
+        let trains = || runs_python(entry) || entry.gpu != Gpu::No && entry.actor_of_ray().is_some();
+        let is_script = |parent: &Entry| runs_python(parent) && !parent.dead && parent.signs.key.is_none();
+        let below_script =
+            || (trains() && table.get(entry.ppid).is_some_and(is_script)).then_some(Self { parent: entry.ppid, actor: None });
+        Self::of_actor(table, entry).or_else(below_script)
     }
 
-    fn by_name(entry: &Entry) -> Option<Self> {
-        let actor = entry.actor_of_ray()?.to_vec();
-        Some(Self { parent: entry.ppid, actor: Some((entry.signs.ray_job.clone()?, actor)) })
-    }
-
-    fn is_plausible(&self, table: &Table) -> bool {
-        table.get(self.parent).is_some_and(|parent| match self.actor {
-            Some(_) => parent.comm == RAYLET && !parent.dead,
-            None => parent.is_python() && !parent.dead && parent.signs.key.is_none(),
-        })
+    fn of_actor(table: &Table, entry: &Entry) -> Option<Self> {
+        let class = entry.actor_of_ray()?.to_vec();
+        table.get(entry.ppid).filter(|parent| parent.comm == RAYLET && !parent.dead)?;
+        Some(Self { parent: entry.ppid, actor: Some((entry.signs.ray_job.clone(), class)) })
     }
 }
 
@@ -48,12 +50,12 @@ impl Kin {
 pub fn choose(table: &mut Table, reader: &mut Reader) {
     let mut siblings: BTreeMap<Kin, Vec<u32>> = BTreeMap::new();
     for (pid, entry) in &table.entries {
-        if let Some(kin) = Kin::of(entry) {
+        if let Some(kin) = Kin::of(table, entry) {
             siblings.entry(kin).or_default().push(*pid);
         }
     }
-    siblings.retain(|kin, group| {
-        if !kin.is_plausible(table) || !(2..=MOST).contains(&group.len()) || !is_due(table, group) {
+    siblings.retain(|_, group| {
+        if !(2..=MOST).contains(&group.len()) || !is_due(table, group) {
             return false;
         }
         group.sort_unstable_by_key(|pid| (table.get(*pid).map(|entry| entry.start_ticks), *pid));
@@ -62,8 +64,9 @@ pub fn choose(table: &mut Table, reader: &mut Reader) {
         group.len() >= 2 && are_joined(reader, group)
     });
     // Policy, critic and reference each have a world of their own, and take turns: whose numbers would be meant is not known.
-    let mut worlds: BTreeMap<(u32, String), BTreeSet<Vec<u8>>> = BTreeMap::new();
-    let chosen = table.entries.values().filter(|entry| entry.role == Some(ProcessRole::Rank) && !entry.dead).filter_map(Kin::by_name);
+    let mut worlds: BTreeMap<(u32, Option<String>), BTreeSet<Vec<u8>>> = BTreeMap::new();
+    let are_ranks = table.entries.values().filter(|entry| entry.role == Some(ProcessRole::Rank) && !entry.dead);
+    let chosen = are_ranks.filter_map(|entry| Kin::of_actor(table, entry));
     for kin in siblings.keys().cloned().chain(chosen) {
         if let Some((job, class)) = kin.actor {
             worlds.entry((kin.parent, job)).or_default().insert(class);
@@ -84,13 +87,14 @@ pub fn choose(table: &mut Table, reader: &mut Reader) {
     }
 }
 
-fn is_due(table: &Table, group: &[u32]) -> bool {
+/// Looked at again and again while it is new, later now and then.
+pub fn is_due(table: &Table, group: &[u32]) -> bool {
     let newest = group.iter().filter_map(|pid| table.get(*pid)).map(|entry| table.scan.wrapping_sub(entry.first_scan)).min();
     newest.is_some_and(|scans| scans < EARLY_SCANS || scans.is_multiple_of(LATE_TURN))
 }
 
 /// Each of them holds a connection to another of them.
-fn are_joined(reader: &Reader, group: &[u32]) -> bool {
+pub fn are_joined(reader: &Reader, group: &[u32]) -> bool {
     let Some(first) = group.first() else { return false };
     let all = sockets::on_one_host(reader, *first);
     let mut ends: BTreeMap<_, u32> = BTreeMap::new();
