@@ -45,8 +45,7 @@ fn says_that_it_is_done(text: &str) -> bool {
     static DONE: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
             r"(?ix)^.{0,200}\b(?:successfully\b.{0,200}|(?:is|are|was|were|all|run|job|everything)\ (?:done|finished|completed)[.!]*)$
-            |^\W*(?:all\ )?(?:done|finished|completed|success)[.!]*$
-            |^\W*(?:[\w.-]+\ ){0,3}(?:accuracy|score|auc)\s*[:=]\s*[0-9.]+\s*%?$",
+            |^\W*(?:all\ )?(?:done|finished|completed|success)[.!]*$",
         )
         .expect("pattern")
     });

@@ -159,8 +159,9 @@ impl Gleaned {
         let read = Line::of(text);
         if judges && !line::is_of_table(text) {
             self.judged += 1;
-            // A launcher names the rank of each line.
-            self.of_a_program += u32::from(read.level.is_some() || read.has_time || read.origin.rank.is_some());
+            // `[1,3]<stdout>:`, which mpirun puts before each line.
+            let is_tagged = read.origin.rank.is_some() && memmem::find(line, b"]<std").is_some();
+            self.of_a_program += u32::from(read.level.is_some() || read.has_time || is_tagged);
         }
         // Whoever calls it a warning goes on.
         self.troubled |= read.level != Some(Level::Warning) && words::is_trouble(text) || is_frame_of_gdb(text);

@@ -172,12 +172,13 @@ pub fn report(mut intake: Intake, mut inputs: Vec<Seen>) -> Report {
     intake.end();
     // Whoever prints levels or times calls errors by their name: that there is none says something.
     let is_of_logs = intake.is_of_logs();
-    let Intake { session, recordings, understood, has_nccl, .. } = intake;
+    let is_of_nccl = intake.has_nccl && intake.is_untroubled();
+    let Intake { session, recordings, understood, .. } = intake;
     let Conclusion { findings, root_cause } = Conclusion::of(&session, &recordings);
     let recognised = understood || is_recognised(&session.model) || !findings.is_empty();
-    let is_plain = !recognised && (has_nccl || is_of_logs) && inputs.iter().all(|i| i.error.is_none());
+    let is_plain = !recognised && (is_of_nccl || is_of_logs) && inputs.iter().all(|i| i.error.is_none());
     if is_plain {
-        let note = if has_nccl { PLAIN_NCCL } else { PLAIN_LOG };
+        let note = if is_of_nccl { PLAIN_NCCL } else { PLAIN_LOG };
         inputs.iter_mut().for_each(|i| i.note = Some(note));
     } else if !recognised && inputs.iter().all(|i| i.error.is_none()) {
         inputs.iter_mut().for_each(|i| i.error = Some(NOTHING_KNOWN.into()));

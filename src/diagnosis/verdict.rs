@@ -182,7 +182,9 @@ fn judge(model: &Model, ledger: &Ledger, job: &Job, look: &Look, cause: Option<u
                 return say(State::Failed, None, "its launcher ended before any of its ranks was seen".into());
             }
             if model.files_of(&job.id).all(|f| f.lines == 0) {
-                return say(State::Unknown, None, "all processes ended; no log shows how".into());
+                let how = ended_alike(model, job)
+                    .map_or("all processes ended; no log shows how".into(), |how| format!("{how}; no log shows why"));
+                return say(State::Unknown, None, how);
             }
             let step = progress.and_then(|p| p.step).map_or(String::new(), |s| format!(" at step {s}"));
             let total = progress.filter(|p| p.done_at.is_none()).and_then(|p| p.total_steps.filter(|total| p.step < Some(*total)));
@@ -444,6 +446,14 @@ fn unseen(model: &Model, job: &Job, look: &Look) -> Option<String> {
     of_cpus.then(words)
 }
 
+/// `the only process was killed by SIGKILL`, where it is known of all, and of all the same.
+fn ended_alike(model: &Model, job: &Job) -> Option<String> {
+    let codes: Vec<i32> = job.pids().map(|pid| model.processes.get(&pid)?.gone?.exit_code).collect::<Option<_>>()?;
+    let first = *codes.first()?;
+    let who = if codes.len() == 1 { "the only process".to_owned() } else { format!("each of {} processes", codes.len()) };
+    codes.iter().all(|code| *code == first).then(|| format!("{who} {}", ended_words(first)))
+}
+
 /// How long its ranks have run.
 fn runs_for(model: &Model, job: &Job) -> Duration {
     model.now.since(job.restarted_at.unwrap_or(job.first_seen))
@@ -462,7 +472,14 @@ fn start(model: &Model, job: &Job, look: &Look) -> (&'static str, String) {
     let for_s = span(runs_for(model, job));
     match comm {
         None if look.alive().all(|r| r.gpu.is_none()) => {
-            let others = job.unranked.iter().filter(|pid| model.processes.get(pid).is_some_and(|p| p.is_alive())).count();
+            let alive = |pid: &&u32| model.processes.get(pid).is_some_and(|p| p.is_alive());
+            let others = job.unranked.iter().filter(alive).count();
+            // Processes that nothing numbers hold GPUs, too.
+            let holders = job.unranked.iter().filter(alive).filter(|pid| model.gpu_of_pid(**pid).is_some()).count();
+            if holders > 0 {
+                let a_gpu = if holders == 1 { "a GPU" } else { "GPUs" };
+                return ("first step", format!("{} {a_gpu}, no step line yet ({for_s})", so_many(holders, "process", "hold")));
+            }
             let who = if seen > 0 { so_many(seen, "rank", "run") } else { so_many(others, "process", "run") };
             // Of a node without GPUs, or without their driver, nothing tells imports from what comes behind them.
             match model.gpus.is_empty() {

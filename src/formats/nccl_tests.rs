@@ -127,7 +127,9 @@ impl Devices {
         self.gaps |= first_rank != self.listed || host.is_none() || model.is_empty();
         self.listed = self.listed.saturating_add(count);
         let host = host.unwrap_or_default();
-        if count == 1 && !bus.is_empty() && self.seats.len() < MAX_SEATS && !self.seats.insert((host.to_owned(), bus.to_owned())) {
+        // Old versions print a part of the address, and containers a name that others have, too.
+        let is_seat = count == 1 && bus.contains(':') && host != "localhost";
+        if is_seat && self.seats.len() < MAX_SEATS && !self.seats.insert((host.to_owned(), bus.to_owned())) {
             self.shared = self.shared.saturating_add(1);
             return;
         }

@@ -23,7 +23,7 @@ pub mod job;
 pub mod job_record;
 mod launcher;
 pub mod log;
-mod own_loss;
+pub mod own_loss;
 pub mod peers;
 pub mod port;
 pub mod process;
@@ -608,16 +608,21 @@ impl Model {
             by_pid.entry(pid).or_insert(dev);
         }
         self.gpu_by_ras = Arc::new(by_pid);
-        let largest = self.comms.values().filter(|c| c.answered_at.is_some()).max_by_key(|c| (c.nranks, c.answered_at));
+        let answered = || self.comms.values().filter(|c| c.answered_at.is_some());
+        let nranks = answered().map(|c| c.nranks).max().unwrap_or_default();
         let mut ranks: HashMap<u32, u32> = HashMap::new();
+        // Of two of that size with different numbers nobody knows which are meant.
         let mut twice = HashSet::new();
-        for (rank, pid) in largest.iter().flat_map(|c| c.ranks.iter()).filter_map(|(rank, known)| Some((*rank, known.pid?))) {
-            if ranks.insert(pid, rank).is_some() {
-                twice.insert(pid);
+        for comm in answered().filter(|c| c.nranks == nranks) {
+            let mut own = HashSet::new();
+            for (rank, pid) in comm.ranks.iter().filter_map(|(rank, known)| Some((*rank, known.pid?))) {
+                if !own.insert(pid) || ranks.insert(pid, rank).is_some_and(|before| before != rank) {
+                    twice.insert(pid);
+                }
             }
         }
         ranks.retain(|pid, _| !twice.contains(pid));
-        let named = (ranks, largest.map_or(0, |c| c.nranks));
+        let named = (ranks, nranks);
         let hidden = |p: &Process| p.may_be_numbered_by_ras() && p.is_alive();
         if *self.rank_by_ras != named && !named.0.is_empty() {
             self.ungrouped |= self.processes.values().any(hidden);

@@ -22,14 +22,42 @@ fn of_line(text: &str) -> Option<f64> {
     OWN.captures(text)?[1].parse().ok()
 }
 
+/// How the loss goes on that one rank prints.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnLoss {
+    pub usual: Usual,
+    /// Of the newest line.
+    pub step: Option<u64>,
+    /// Its lines name its own loss: what others say is the mean of all.
+    is_named: bool,
+}
+
+impl OwnLoss {
+    fn note(&mut self, at: Stamp, step: Option<u64>, loss: f64, own: Option<f64>) {
+        if own.is_some() && !self.is_named {
+            *self = OwnLoss { is_named: true, ..OwnLoss::default() };
+        }
+        if own.is_some() == self.is_named {
+            // Whether others go on as before is looked at when it is told.
+            self.usual.note(at, step, own.unwrap_or(loss), &LOSS, true);
+            self.step = step.or(self.step);
+        }
+    }
+
+    /// By how many times it rose above what it was lately.
+    pub fn rose(&self) -> f64 {
+        let by_jump = self.usual.jump.as_ref().filter(|jump| jump.before > 0.0).map(|jump| jump.least / jump.before);
+        by_jump.or_else(|| self.usual.above_its_least()).unwrap_or(1.0)
+    }
+}
+
 impl Progress {
     /// Keeps the course of a rank's own loss, of a line that names the rank, and its own loss at the first step whose mean is not finite.
     pub fn note_own_loss(&mut self, at: Stamp, step: &Step, rank: Option<u32>, text: &str) {
         if let (Some(rank), Some(loss)) = (rank, step.loss)
-            && (self.usual_by_rank.len() < MOST_COURSES || self.usual_by_rank.contains_key(&rank))
+            && (self.loss_of_rank.len() < MOST_COURSES || self.loss_of_rank.contains_key(&rank))
         {
-            let usual: &mut Usual = self.usual_by_rank.entry(rank).or_default();
-            usual.note(at, step.step, loss, &LOSS, false);
+            self.loss_of_rank.entry(rank).or_default().note(at, step.step, loss, of_line(text));
         }
         if step.loss.is_none_or(f64::is_finite) {
             if !self.own_losses.is_empty() && step.loss.is_some() {

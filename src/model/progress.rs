@@ -2,6 +2,7 @@
 
 use super::arrivals::{Arrivals, Stretch};
 use super::course::Course;
+use super::own_loss::OwnLoss;
 use super::series::{Series, Trend};
 use super::told_rate::ToldRate;
 use super::usual::{LOSS, NORM, Usual};
@@ -63,8 +64,8 @@ pub struct Progress {
     pub bad_from: Option<u64>,
     /// What ranks printed as their own losses at that step; one may not be known.
     pub own_losses: BTreeMap<Option<u32>, f64>,
-    /// What the loss of each rank usually is, of lines that name the rank.
-    pub usual_by_rank: BTreeMap<u32, Usual>,
+    /// How the loss of each rank goes on, of lines of which the rank is known.
+    pub loss_of_rank: BTreeMap<u32, OwnLoss>,
     /// When the program itself last went on after it had stood still.
     resumed_at: Option<Stamp>,
     /// How long it has done so since the step last grew.
@@ -327,7 +328,7 @@ impl Progress {
             self.finite_loss = None;
             self.usual_loss.begin_anew();
             self.usual_norm.begin_anew();
-            self.usual_by_rank.clear();
+            self.loss_of_rank.clear();
         }
         // What is usual is that of the lines before the loss left its place.
         if self.usual_loss.jump.is_none() {
@@ -867,10 +868,15 @@ impl Progress {
     fn newest_pace_s(&self) -> Option<f64> {
         const NEWEST: usize = 8;
         const OTHER: f64 = 1.25;
+        // Of lines that stand far apart a few tell, where they are of another order.
+        const FEW: usize = 3;
+        const FAR: f64 = 4.0;
         let usual = self.step_times.median_of_last(50).filter(|_| self.step_times.len() >= 2 * NEWEST)?;
-        let newest = || self.step_times.iter().rev().take(NEWEST).map(|(_, s)| s);
-        let is_other = newest().all(|s| s > usual * OTHER) || newest().all(|s| s * OTHER < usual);
-        is_other.then(|| self.step_times.median_of_last(NEWEST))?
+        let newest = |n: usize| self.step_times.iter().rev().take(n).map(|(_, s)| s);
+        let is_other = newest(NEWEST).all(|s| s > usual * OTHER) || newest(NEWEST).all(|s| s * OTHER < usual);
+        let is_far = || newest(FEW).all(|s| s > usual * FAR);
+        let n = is_other.then_some(NEWEST).or_else(|| is_far().then_some(FEW))?;
+        self.step_times.median_of_last(n)
     }
 }
 
@@ -880,20 +886,21 @@ mod tests {
     use crate::base::time::Stamp;
     use std::time::Duration;
 
-    /// 1,000 steps are planned, and so many were made of a second each, then so many of two.
-    fn after(fast: u64, slow: u64) -> Option<Duration> {
+    /// 1,000 steps are planned, and so many were made of a second each, then so many of `slow_s`.
+    fn after(fast: u64, slow: u64, slow_s: f64) -> Option<Duration> {
         let mut progress = Progress { total_steps: Some(1000), step: Some(fast + slow), ..Progress::default() };
         for step in 0..fast + slow {
-            progress.step_times.push(Stamp(step as i64 * 1_000_000_000), if step < fast { 1.0 } else { 2.0 });
+            progress.step_times.push(Stamp(step as i64 * 1_000_000_000), if step < fast { 1.0 } else { slow_s });
         }
         progress.eta()
     }
 
     #[test]
     fn the_end_is_reckoned_by_the_pace_of_now() {
-        assert_eq!(after(100, 0), Some(Duration::from_secs(900)));
+        assert_eq!(after(100, 0, 2.0), Some(Duration::from_secs(900)));
         // A few long steps may be a checkpoint.
-        assert_eq!(after(100, 7), Some(Duration::from_secs(893)));
-        assert_eq!(after(100, 8), Some(Duration::from_secs(892 * 2)));
+        assert_eq!(after(100, 7, 2.0), Some(Duration::from_secs(893)));
+        assert_eq!(after(100, 8, 2.0), Some(Duration::from_secs(892 * 2)));
+        assert_eq!([after(100, 2, 9.0), after(100, 3, 9.0)], [898, 897 * 9].map(|s| Some(Duration::from_secs(s))));
     }
 }

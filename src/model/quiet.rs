@@ -14,9 +14,9 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// `no step for 8 s (usually one every 0.1 s)`
+    /// `no step for 8 s (usually a line every 0.1 s)`
     pub fn words(&self) -> String {
-        format!("no step for {} (usually one every {})", span(self.lasts), usual_words(self.usual_s))
+        format!("no step for {} (usually a line every {})", span(self.lasts), usual_words(self.usual_s))
     }
 }
 

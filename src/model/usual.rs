@@ -112,7 +112,7 @@ pub const NORM: Number = Number { times: &NORM_JUMP, spread: 20.0, is_loss: fals
 
 impl Usual {
     /// Adds a value.
-    /// `beside`: the gradient norm of the same line leaps, too.
+    /// `beside`: something else tells of the leap, too: the gradient norm of the same line, or the losses of other ranks, which go on.
     pub fn note(&mut self, at: Stamp, step: Option<u64>, value: f64, of: &Number, beside: bool) {
         let Number { times, spread, is_loss } = *of;
         if !value.is_finite() {
@@ -126,8 +126,8 @@ impl Usual {
             [self.highest(spread).zip(Some(1.0)), narrow, early, calm].into_iter().flatten().find(far_above).map(|(before, _)| before);
         let nothing = if far.is_none() && is_loss { self.above_nothing(value) } else { None };
         let far = far.or(nothing);
-        let both = || if is_loss && beside { self.leaves_its_place(value) } else { None };
-        let undone = || if is_loss { self.undone(value).or_else(both).or_else(|| self.leaves_a_level(value)) } else { None };
+        let both = || if is_loss && beside { self.leaves_its_place(value).or_else(|| self.leaves_a_level(value)) } else { None };
+        let undone = || if is_loss { self.undone(value).or_else(both) } else { None };
         if let Some((before, is_small)) = far.map(|before| (before, false)).or_else(|| Some((undone()?, true))) {
             // What leaps further is another one.
             self.jump = self.jump.take().filter(|jump| is_small || !jump.is_small);
@@ -170,6 +170,13 @@ impl Usual {
         (least > 0.0 && most <= least * spread).then_some(most)
     }
 
+    /// How many times the least of the newest values the very newest is.
+    pub fn above_its_least(&self) -> Option<f64> {
+        let newest = self.values.iter().skip(self.values.len().saturating_sub(2 * LEAST)).map(|(_, v)| v);
+        let least = newest.fold(f64::INFINITY, f64::min);
+        self.values.last().filter(|_| least > 0.0 && least.is_finite()).map(|last| last / least)
+    }
+
     /// From where on a gradient norm leaps: many times the highest of the newest, where those lie near one another. It differs from line to line.
     pub fn leaps_from(&self) -> Option<f64> {
         const SPREAD: f64 = 5.0;
@@ -185,7 +192,8 @@ impl Usual {
         (value >= most * ABOVE && value >= self.climb.at_first).then_some(most)
     }
 
-    /// The highest of the newest values where they differ by next to nothing, if `value` is well above that: such a loss moves for a reason.
+    /// The highest of the newest values where they differ by next to nothing, if `value` is well above that: such a loss moves for a reason, and where the gradients leap, too, another
+    /// objective is not the first that one thinks of.
     fn leaves_a_level(&self, value: f64) -> Option<f64> {
         const MANY: usize = 16;
         const NOTHING: f64 = 1.05;
@@ -302,11 +310,18 @@ mod tests {
 
     #[test]
     fn a_loss_that_leaves_a_level() {
+        let above = |values: &mut dyn Iterator<Item = f64>, beside: bool| {
+            let mut usual = Usual::default();
+            values.enumerate().for_each(|(at, v)| usual.note(Stamp(at as i64 * 1_000_000_000), None, v, &LOSS, beside));
+            usual.jump.map_or(0, |jump| jump.values)
+        };
         let level = |spread: f64| [9.01, 6.77, 11.3, 8.45].into_iter().chain([5.70, 5.70 + spread].into_iter().cycle().take(40));
-        assert_eq!(above(level(0.03).chain([8.29, 8.27, 8.24, 8.2])), 4);
+        assert_eq!(above(&mut level(0.03).chain([8.29, 8.27, 8.24, 8.2]), true), 4);
+        // By itself it may be another objective.
+        assert_eq!(above(&mut level(0.03).chain([8.29, 8.27, 8.24, 8.2]), false), 0);
         // One that differs from line to line, or rises by little, has no level to leave.
-        assert_eq!(above(level(0.6).chain([8.29, 8.27, 8.24, 8.2])), 0);
-        assert_eq!(above(level(0.03).chain([7.1, 7.2, 7.1])), 0);
+        assert_eq!(above(&mut level(0.6).chain([8.29, 8.27, 8.24, 8.2]), true), 0);
+        assert_eq!(above(&mut level(0.03).chain([7.1, 7.2, 7.1]), true), 0);
     }
 
     #[test]

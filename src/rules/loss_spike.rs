@@ -6,8 +6,9 @@ use crate::base::limit::Limit;
 use crate::base::severity::{Confidence, Severity};
 use crate::base::units::significant;
 use crate::logs::{Step, What};
+use crate::model::own_loss::OwnLoss;
 use crate::model::progress::Progress;
-use crate::model::usual::{CLIMB, Jump, LOSS_JUMP, NORM_JUMP, UNDONE_LINES, Usual};
+use crate::model::usual::{CLIMB, Jump, LOSS_JUMP, NORM_JUMP, UNDONE_LINES};
 use crate::observe::evidence::Witness;
 use crate::rules::findings::Finding;
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "The loss or the gradient norm is far above what it was in this run",
     how: "Three progress lines in a row whose loss is ten times, or whose gradient norm is a hundred times, the highest of those before, \
-          in a run whose values were near one another until then; or after nine lines that hardly differ, where it rises over two; or a loss a thousand times that, after as few as five values; or twice what the run began with, where of that 1 % or nothing was left; or six times, where the newest 20 losses hardly differ and the leap undoes most of what the run has learnt; or a loss that hardly changed, leaps by a third, or above what the run began with, and stays there for ten lines; or the own loss of one rank does so, in lines that name the rank; or a loss that rose from line to line to twenty times its lowest value and \
+          in a run whose values were near one another until then; or after nine lines that hardly differ, where it rises over two; or a loss a thousand times that, after as few as five values; or twice what the run began with, where of that 1 % or nothing was left; or six times, where the newest 20 losses hardly differ and the leap undoes most of what the run has learnt; or a loss that hardly changed, leaps above what the run began with, and stays there for ten lines; or leaps by a third together with its gradient norm, or of one rank while that of another goes on; or a loss that rose from line to line to twenty times its lowest value and \
           five times what the run began with",
     advice: "Look at the batches and the learning rate at that step, and go back to a checkpoint before it if it does not come back. \
              With an ECC or Xid event of a GPU at the same time, test that GPU before it computes again",
@@ -91,20 +92,15 @@ fn lines(jump: &Jump) -> f64 {
     if jump.is_small { f64::from(UNDONE_LINES).max(LINES.value()) } else { LINES.value() }
 }
 
-/// The own loss of a rank left its place, in a log into which all ranks print theirs, and that of another did not.
+/// The own loss of a rank left its place, and that of another did not.
 fn of_one_rank(ctx: &TextContext, progress: &Progress) -> Option<Finding> {
     let rank = ctx.seen.rank?;
-    let jump = progress.usual_by_rank.get(&rank)?.jump.filter(|jump| f64::from(jump.values) == lines(jump))?;
-    let times = |usual: &Usual| usual.jump.as_ref().filter(|jump| jump.before > 0.0).map_or(1.0, |jump| jump.least / jump.before);
-    let rises = progress.usual_by_rank.iter().map(|(rank, usual)| (*rank, times(usual))).collect();
-    let world_size = ctx.model.jobs.get(&ctx.seen.job).and_then(|job| job.world_size);
-    stands_out(rises, world_size, jump.least / jump.before).filter(|most| *most == rank)?;
+    let jump = progress.loss_of_rank.get(&rank)?.usual.jump.filter(|jump| f64::from(jump.values) == lines(jump))?;
+    begins_on(ctx, &jump).filter(|most| *most == rank)?;
     let at = jump.step.map_or(String::new(), |step| format!(" at step {step}"));
-    let words = format!(
-        "the loss of rank {rank} rose to {} or more{at}; it was {} at most in the lines before",
-        significant(jump.least),
-        significant(jump.before)
-    );
+    let before = significant(jump.before);
+    let words =
+        format!("the loss of rank {rank} rose to {} or more{at}; it was {before} at most in the lines before", significant(jump.least));
     let mut found = ctx.found(&RULE, "divergence", words);
     found.since = jump.since;
     (found.ranks, found.confidence) = (vec![rank], Confidence::Likely);
@@ -115,33 +111,30 @@ fn of_one_rank(ctx: &TextContext, progress: &Progress) -> Option<Finding> {
     Some(found)
 }
 
-/// The rank whose own loss rose, or rose most, where each rank of the job has a log of its own and that of another goes on as before.
+/// The rank whose own loss rose, or rose most, where the losses of all ranks are known, and that of another goes on as before. `None` also where not all
+/// have come to that step.
 fn begins_on(ctx: &TextContext, jump: &Jump) -> Option<u32> {
     let files = ctx.model.files.values().filter(|file| file.job == ctx.seen.job);
-    let mut rises: Vec<(u32, f64)> = Vec::new();
-    for (rank, progress) in
-        files.filter_map(|file| Some((file.its_rank()?, &file.progress))).filter(|(_, progress)| progress.loss.is_some())
-    {
-        let times = match &progress.usual_loss.jump {
-            Some(own) if own.before > 0.0 => own.least.max(progress.loss.unwrap_or_default()) / own.before,
-            _ => 1.0,
-        };
-        rises.push((rank, times));
+    let losses: Vec<(u32, &OwnLoss)> = files.flat_map(|file| &file.progress.loss_of_rank).map(|(rank, own)| (*rank, own)).collect();
+    let is_there = |own: &OwnLoss| own.usual.jump.is_some() || own.step.is_some() && own.step >= jump.step;
+    if !losses.iter().all(|(_, own)| is_there(own)) {
+        return None;
     }
     let world_size = ctx.model.jobs.get(&ctx.seen.job).and_then(|job| job.world_size);
-    stands_out(rises, world_size, jump.least / jump.before)
+    stands_out(losses.into_iter().map(|(rank, own)| (rank, own.rose())).collect(), world_size, jump.least / jump.before)
 }
 
 /// The rank whose loss rose by most times, where all are there, and that of one did not rise. Those that follow its bad step rise, too, a step later.
 fn stands_out(mut rises: Vec<(u32, f64)>, world_size: Option<u32>, of_the_line: f64) -> Option<u32> {
     /// By which the highest must exceed the next.
     const ABOVE: f64 = 1.2;
+    const GOES_ON: f64 = 1.1;
     rises.sort_by(|a, b| b.1.total_cmp(&a.1));
     let ranks = rises.iter().map(|(rank, _)| *rank).collect::<BTreeSet<u32>>();
     let all = world_size.unwrap_or_else(|| ranks.last().map_or(0, |last| last + 1)) as usize;
     let [(rank, most), (_, next), ..] = rises[..] else { return None };
     let is_whole = ranks.len() == all && rises.len() == all;
-    let goes_on = rises.last().is_some_and(|(_, least)| *least <= 1.0);
+    let goes_on = rises.last().is_some_and(|(_, least)| *least <= GOES_ON);
     (is_whole && goes_on && most >= next * ABOVE && most >= of_the_line).then_some(rank)
 }
 

@@ -157,6 +157,10 @@ fn gpu_of_one_alone(model: &Model, job: &Job, look: &Look) -> Option<Finding> {
     let gpu = gpu(rank)?;
     let (used, total) = (gpu.sample.mem_used_bytes?, gpu.mem_total_bytes()?);
     let growth = Growth { bytes_per_s: rate, left_s: total.saturating_sub(used) as f64 / rate };
+    // What others take there is none of its doing.
+    if gpu.has_unseen_process() || gpu.processes.iter().any(|process| process.pid != rank.pid) {
+        return None;
+    }
     let has_given_back = gpu.has_given_back(total as f64 * GROWN_OF_ALL);
     if growth.left_s >= SOON.value() || rate * ALONE.value() < total as f64 * GROWN_OF_ALL || has_given_back {
         return None;

@@ -91,14 +91,11 @@ impl Node {
         let bytes = |gib: f64| Some((gib * GIB as f64) as u64);
         for s in 0..seconds {
             let t = s as f64;
-            let sample = |index| GpuSample {
-                index,
-                mem_used_bytes: bytes(if index == 1 { gpu_gib(t) } else { 40.0 }),
-                mem_total_bytes: Some(80 * GIB),
-                ..GpuSample::default()
-            };
+            let used = |index| if index == 1 { gpu_gib(t) } else { 40.0 };
+            let sample =
+                |index| GpuSample { index, mem_used_bytes: bytes(used(index)), mem_total_bytes: Some(80 * GIB), ..GpuSample::default() };
             self.see(Body::Gpus { gpus: vec![sample(0), sample(1)] });
-            let on = |index| GpuProcesses { index, processes: vec![GpuProcess { pid: 100 + index, mem_bytes: Some(GIB) }] };
+            let on = |index| GpuProcesses { index, processes: vec![GpuProcess { pid: 100 + index, mem_bytes: bytes(used(index) - 0.5) }] };
             self.see(Body::GpuProcesses { gpus: vec![on(0), on(1)] });
             let held = |pid| ProcessSample {
                 pid,

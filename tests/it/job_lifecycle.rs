@@ -230,6 +230,18 @@ fn a_log_is_that_of_the_job_whose_srun_writes_it() {
 }
 
 #[test]
+fn a_process_that_nothing_numbers_holds_a_gpu_too() {
+    let mut node = Node::new();
+    let info = ProcessInfo { pid: 30, ppid: 20, start_ticks: 1, role: ProcessRole::GpuUser, comm: "python3".into(), ..Default::default() };
+    node.sees("procs", Body::Process(info));
+    node.sees("nvml", Body::Gpus { gpus: vec![GpuSample { index: 0, ..GpuSample::default() }] });
+    let on = GpuProcesses { index: 0, processes: vec![GpuProcess { pid: 30, mem_bytes: Some(1 << 30) }] };
+    node.sees("nvml", Body::GpuProcesses { gpus: vec![on] }).after(5);
+    let words = |node: &Node| snapshot::json(&node.session, Zone::UTC)["jobs"][0]["summary"].as_str().unwrap().to_owned();
+    assert!(words(&node).starts_with("1 process holds a GPU, no step line yet ("), "{}", words(&node));
+}
+
+#[test]
 fn ray_trains_controller_says_which_worker_is_which_rank() {
     let mut node = Node::new();
     let of = |pid, ppid, role, name: &str| {

@@ -497,6 +497,9 @@ fn what_is_acknowledged_or_muted_stands_below_and_is_remembered() {
         "{}",
         s.text()
     );
+    // It is still the one that is selected, wherever it stands now.
+    s.press("aa");
+    assert!(s.shows("cuda-oom is acknowledged") && s.ui.acknowledged.len() == 1, "{}", s.text());
     s.press("gA");
     assert!(s.ui.muted.contains("rank-exited") && s.shows("muted: ") && s.shows("(2 acknowledged or muted)"), "{}", s.text());
     // Nothing is hidden, and both can be taken back.

@@ -650,6 +650,20 @@ fn processes_of_one_script_that_are_joined_are_its_ranks() {
     assert_eq!([place(22), place(23)].map(|p| (p.leader, p.rank, p.world_size)), [(20, Some(0), Some(2)), (20, Some(1), Some(2))]);
 }
 
+#[test]
+fn the_names_of_their_outputs_tell_the_numbers_of_ranks() {
+    let tree = Tree::of([]);
+    spawned(&tree, true);
+    for (pid, name) in [(22, "trainer.1.log"), (23, "trainer.0.log")] {
+        fs::write(tree.at(name), "step 1\n").unwrap();
+        std::os::unix::fs::symlink(tree.at(name), tree.file(pid, "fd/1")).unwrap();
+    }
+    let mut watch = tree.watch();
+    watch.poll();
+    let rank = |pid: u32| watch.known[&pid].place.clone().and_then(|place| place.rank);
+    assert_eq!([rank(22), rank(23)], [Some(1), Some(0)]);
+}
+
 /// It has asked how many GPUs there are.
 #[test]
 fn a_script_that_starts_ranks_is_no_user_of_a_gpu_that_it_has_open() {

@@ -338,11 +338,11 @@ const SOON_ENOUGH: &[(&str, f64)] = &[
 /// All recordings, those too whose half was judged only once: found, culprit right, false, as docs/ACCURACY.md says.
 #[test]
 fn the_score_is_what_the_readme_says() {
-    let rows = [[119, 115, 0], [108, 99, 0], [112, 108, 5], [89, 77, 1], [64, 55, 1], [80, 65, 3]];
+    let rows = [[120, 116, 0], [109, 100, 0], [113, 109, 5], [89, 77, 1], [64, 55, 1], [81, 66, 3]];
     let mut seen = Vec::new();
     for (i, without) in WITHOUT.iter().enumerate() {
         let score = score(JUDGED.iter(), i);
-        assert_eq!(score.faults, 119);
+        assert_eq!(score.faults, 120);
         seen.push([score.found, score.culprit_right, score.false_findings]);
         for (class, most_s) in SOON_ENOUGH.iter().filter(|_| without.is_none()) {
             let worst = score.classes[*class].delay_worst_s.unwrap();

@@ -148,8 +148,8 @@ fn silence_and_errors_show_while_the_job_is_still_called_training() {
     let (id, _) = session.main_job().map(|(id, v)| (id.to_owned(), v.clone())).unwrap();
     session.model.now = session.model.now.plus(Duration::from_secs(9));
     let text = draw(&session, &mut Ui::new(Zone::UTC), (120, 40)).join("\n");
-    assert!(text.contains(" ▲ NO STEP for 9 s (usually one every 0.1 s)  after step 256"), "{text}");
-    assert!(text.contains("step 256   last step 9 s ago (one every 0.1 s)") && text.contains("9 s ago   loss 1.0002"), "{text}");
+    assert!(text.contains(" ▲ NO STEP for 9 s (usually a line every 0.1 s)  after step 256"), "{text}");
+    assert!(text.contains("step 256   last step 9 s ago (a line every 0.1 s)") && text.contains("9 s ago   loss 1.0002"), "{text}");
     assert!(!text.contains("ETA"), "{text}");
     let quiet = &nccl_top::output::snapshot::json(&session, Zone::UTC)["jobs"][0]["quiet"];
     assert!(quiet["for_s"].as_f64().is_some_and(|s| s >= 9.0) && quiet["usual_s"].as_f64().is_some_and(|s| s < 1.0), "{quiet}");

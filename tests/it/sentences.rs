@@ -108,7 +108,7 @@ fn every_sentence_stands_in_a_table() {
 fn sentences_are_told_from_the_rest() {
     let source = "let a = \"3 GPUs are \\\n    spinning\"; // \"no comment\"\nlet b = ('\"', '\\'', r#\"a raw one\"#, \"ab\"); fn f<'a>(x: &'a str) { \"it \\\"waits\\\"\" }";
     assert_eq!(literals(source), ["3 GPUs are spinning", "ab", "it \"waits\""]);
-    let prose = ["no step for {} (usually one every {})", "rank {} is late every step", "no findings"];
+    let prose = ["no step for {} (usually a line every {})", "rank {} is late every step", "no findings"];
     assert!(prose.iter().all(|text| is_prose(text)));
     assert!(!["{} {}", "ab", "/proc/{pid}/stat", "rank {rank}"].iter().any(|text| is_prose(text)));
 }

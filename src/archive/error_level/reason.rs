@@ -27,7 +27,7 @@ const fn may(entry: &'static str, words: &'static str) -> Words {
 const REASONS: &[Words] = &[
     fails(
         "said-unresolved",
-        r"could not resolve|name or service not known|temporary failure in name resolution|no such host|getaddrinfo|nodename nor servname|unknown host\b|(?:failed|unable|cannot) to resolve (?:host|name|address|dns|peer|server|service|url|'|[a-z0-9-]+\.[a-z0-9.-]+\b)|cannot resolve",
+        r"could not resolve|name or service not known|temporary failure in name resolution|no such host|getaddrinfo|nodename nor servname|unknown host\b|(?:failed|unable|cannot) to resolve|cannot resolve",
     ),
     fails(
         "said-port-taken",
@@ -122,6 +122,11 @@ pub fn of(text: &str) -> Option<Reason> {
     static OF_NETWORK: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\bucx|\bucp|_ucx\b|\bibv_|\bfi_\w+\(|libfabric|\bverbs|mlx[45]_[0-9]|\bbtl_|NET/").expect("pattern")
     });
+    // Paths, and what stands in a program, are resolved by no name server.
+    static OF_NO_HOST: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)\bresolve\b.{0,60}(?:\bdirectory\b|\bpaths?\b|symlink|\bimport\b|\bmodule\b|state dict|\breference\b|\bpackage\b|dependenc|\btype\b|attribute|\bvariable\b|placeholder|\bsymbol)")
+            .expect("pattern")
+    });
     // A row of a table, or a counter of errors, that counts none: `| Single Bit ECC Errors | 0 |`, `uncorrectable errors: 0`.
     static COUNTS_NONE: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)^\s*\|[^|]*\|\s*(?:0(?:\.0+)?|none|no|n/?a|pass(?:ed)?|ok|healthy)\s*\|\s*$|\b(?:ecc|uncorrect(?:able|ed)|parity|machine check) errors?\s*[=:]\s*0\s*$").expect("pattern")
@@ -131,7 +136,8 @@ pub fn of(text: &str) -> Option<Reason> {
     }
     let named = NAMED.replace_all(text, "");
     let by_network = |reason: &Reason| reason.entry() == "said-storage-io" && OF_NETWORK.is_match(text);
-    ALL.matches(&named).iter().map(Reason).find(|reason| !by_network(reason))
+    let of_no_host = |reason: &Reason| reason.entry() == "said-unresolved" && OF_NO_HOST.is_match(text);
+    ALL.matches(&named).iter().map(Reason).find(|reason| !by_network(reason) && !of_no_host(reason))
 }
 
 impl Reason {
@@ -172,6 +178,9 @@ mod tests {
         for (text, expected) in [
             ("dial tcp 10.0.0.7:2379: connect: connection refused (timeout)", Some("said-refused")),
             ("lookup etcd-0 on 10.96.0.10:53: no such host", Some("said-unresolved")),
+            ("failed to resolve remote address gpu-02", Some("said-unresolved")),
+            ("failed to resolve session directory /mnt/session: permission denied", Some("said-denied")),
+            ("unable to resolve name 'wte' in the state dict", None),
             ("cannot open shared object file: No such file or directory", Some("said-library-missing")),
             ("bind: Address already in use", Some("said-port-taken")),
             ("worker 3 did not join the slice within 120s", Some("said-timeout")),

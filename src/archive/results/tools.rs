@@ -36,7 +36,8 @@ const TOOLS: &[Tool] = &[
     Tool { name: "ibdiagnet", tells_all: true, reader: || Box::<Ibdiagnet>::default() },
     Tool { name: "gpu-burn", tells_all: true, reader: || Box::<GpuBurn>::default() },
     Tool { name: "ucx_perftest", tells_all: true, reader: || Box::<UcxPerftest>::default() },
-    Tool { name: "Intel MPI Benchmarks", tells_all: true, reader: || Box::<Imb>::default() },
+    Tool { name: "Intel MPI Benchmarks", tells_all: false, reader: || Box::<Imb>::default() },
+    Tool { name: "CUDA sample's result", tells_all: false, reader: || Box::<SampleResult>::default() },
     Tool { name: "HPL's tests", tells_all: true, reader: || Box::<Hpl>::default() },
     Tool { name: "DCGM's diagnostic", tells_all: true, reader: || Box::<DcgmDiag>::default() },
     Tool { name: "DCGM health", tells_all: true, reader: || Box::<DcgmHealth>::default() },
@@ -106,12 +107,24 @@ struct Sample;
 
 impl Reader for Sample {
     fn read(&mut self, line: &str) -> Said {
-        // `deviceQuery`, `bandwidthTest`
-        if line == "Result = PASS" {
-            return Said::Came("passed".to_owned());
-        }
         let name = line.strip_prefix("&&&& ").and_then(|rest| rest.strip_suffix(" PASSED")).filter(|name| !name.contains(' '));
         name.map_or(Said::Nothing, |name| Said::Came(format!("{} passed", words_of(name, 80))))
+    }
+}
+
+/// `Result = PASS` of `deviceQuery` and `bandwidthTest`.
+#[derive(Default)]
+struct SampleResult {
+    is_one: bool,
+    has_failed: bool,
+}
+
+impl Reader for SampleResult {
+    fn read(&mut self, line: &str) -> Said {
+        self.is_one |= line.ends_with(" Starting...");
+        self.has_failed |= line == "Result = FAIL";
+        let passed = line == "Result = PASS" && self.is_one && !self.has_failed;
+        if passed { Said::Came("passed".to_owned()) } else { Said::Nothing }
     }
 }
 
@@ -229,8 +242,12 @@ struct Imb {
     is_one: bool,
     benchmark: String,
     processes: String,
-    /// The name of the last column.
+    /// The name of the last column but those that count mistakes, and its place.
     measures: String,
+    at: usize,
+    /// The place of the column that counts mistakes.
+    defects: Option<usize>,
+    has_defects: bool,
     tables: usize,
     last_row: Option<String>,
 }
@@ -246,20 +263,24 @@ impl Reader for Imb {
         } else if let Some(found) = PROCESSES.captures(line) {
             found[1].clone_into(&mut self.processes);
         } else if line.starts_with("#bytes ") {
-            self.measures = words_of(line.split_whitespace().next_back().unwrap_or_default(), 20);
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            self.defects = columns.iter().position(|column| *column == "defects");
+            self.at = columns.iter().rposition(|column| *column != "defects").unwrap_or_default();
+            self.measures = words_of(columns.get(self.at).copied().unwrap_or_default(), 20);
             self.tables += 1;
         } else if line == "# All processes entering MPI_Finalize" {
-            let Imb { benchmark, processes, measures, tables, last_row, .. } = std::mem::take(self);
+            let Imb { benchmark, processes, measures, tables, last_row, has_defects, .. } = std::mem::take(self);
             let more = if tables > 1 { format!("{} before it; ", counted(tables - 1, "table")) } else { String::new() };
-            return match last_row.filter(|_| !benchmark.is_empty()) {
+            return match last_row.filter(|_| !benchmark.is_empty() && !has_defects) {
                 Some(row) => Said::Came(format!("{more}{benchmark} of {processes} processes: {row} {measures}")),
                 None => Said::Nothing,
             };
         } else if self.is_one && !self.measures.is_empty() {
             let cells: Vec<&str> = line.split_whitespace().collect();
-            if let [bytes, .., value] = cells.as_slice()
+            if let (Some(bytes), Some(value)) = (cells.first(), cells.get(self.at))
                 && cells.iter().all(|cell| cell.parse::<f64>().is_ok_and(|number| number.is_finite() && number < MOST))
             {
+                self.has_defects |= self.defects.and_then(|at| cells.get(at)?.parse::<f64>().ok()).is_some_and(|defects| defects > 0.0);
                 self.last_row = Some(format!("{} bytes, {}", words_of(bytes, 20), words_of(value, 20)));
             }
         }
@@ -317,6 +338,8 @@ impl Reader for Hpl {
             self.passed = n();
         } else if line.contains(" tests completed and failed residual checks") {
             self.failed = n();
+        } else if line.contains(" tests skipped because of illegal input values") {
+            self.failed += n();
         } else if line == "End of Tests." {
             let Hpl { passed, failed } = std::mem::take(self);
             if passed > 0 && failed == 0 {
@@ -522,7 +545,7 @@ mod tests {
         assert_eq!(told(&format!("{whole}{whole}")), ["10 NCCL's topology: 1 GPU, 1 network port; GPUs are joined by XGMI"]);
         let device =
             "[CUDA Bandwidth Test] - Starting...\nResult = PASS\n\nNOTE: The CUDA Samples are not meant for performance measurements.\n";
-        assert_eq!(told(device), ["4 CUDA sample: passed"]);
+        assert_eq!(told(device), ["4 CUDA sample's result: passed"]);
         let hpl = |failed: u32| {
             let of = |n: u32, how: &str| format!("    {n} tests completed and {how} residual checks,\n");
             format!("{}{}End of Tests.\n======\n[u@host a]$ \n", of(1, "passed"), of(failed, "failed"))
@@ -535,6 +558,11 @@ mod tests {
         };
         assert_eq!(told(&diag("Pass - All")), ["5 DCGM's diagnostic: 2 checks passed"]);
         assert!(told(&diag("Fail - GPU: 0")).is_empty());
+        let wrong = format!("{imb}\n# All processes entering MPI_Finalize\n")
+            .replace("Mbytes/sec", "Mbytes/sec defects")
+            .replace("0.00\n", "0.00 0.00\n")
+            .replace("2844.40", "2844.40 7.00");
+        assert!(told(&wrong).is_empty(), "{:?}", told(&wrong));
         let seff = |state: &str| format!("Job ID: 4120\nState: {state}\nMemory Efficiency: 0.10% of 1000.00 MB\n");
         assert_eq!(told(&seff("COMPLETED (exit code 0)")), ["3 seff: the job is completed, exit code 0"]);
         assert!(told(&seff("FAILED (exit code 1)")).is_empty());

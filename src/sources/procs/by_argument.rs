@@ -4,7 +4,7 @@
 use super::process_table::{Entry, Gpu, Table};
 use super::program::Program;
 use super::read::Reader;
-use super::spawned::{are_joined, is_due};
+use super::spawned::{are_joined, is_due, is_free};
 use crate::base::agent::python_target;
 use crate::observe::process::{Place, ProcessRole};
 use regex::Regex;
@@ -16,10 +16,7 @@ const MOST: usize = 64;
 
 /// Gives them their role and their place.
 pub fn choose(table: &mut Table, reader: &mut Reader) {
-    let may_be_one = |entry: &Entry| {
-        let free = matches!(entry.role, None | Some(ProcessRole::GpuUser)) && entry.signs.key.is_none() && !entry.helper && !entry.agent;
-        free && !entry.dead && entry.gpu != Gpu::No && entry.runs() == Program::Python
-    };
+    let may_be_one = |entry: &Entry| is_free(entry) && entry.gpu != Gpu::No && entry.runs() == Program::Python;
     let free: Vec<u32> = table.entries.iter().filter(|(_, entry)| may_be_one(entry)).map(|(pid, _)| *pid).collect();
     if !(2..=MOST).contains(&free.len()) || !is_due(table, &free) {
         return;

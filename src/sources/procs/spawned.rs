@@ -1,7 +1,7 @@
 //! Ranks that a script starts by Python's `multiprocessing` (`torch.multiprocessing.spawn`, `start_processes`), or as actors of Ray: their
 //! number is an argument or a message, and nothing in their environment tells it. What tells them from loaders and pools, which talk by pipes, is
 //! that they hold connections to one another, as the processes of a process group do. Those of `multiprocessing` are started in the order of their
-//! numbers; actors are not.
+//! numbers, unless the names of their own outputs say otherwise; actors are not.
 
 use super::process_table::{Entry, Gpu, RAYLET, Table};
 use super::program::Program;
@@ -26,8 +26,7 @@ struct Kin {
 impl Kin {
     /// Of one that is no rank yet.
     fn of(table: &Table, entry: &Entry) -> Option<Self> {
-        let free = matches!(entry.role, None | Some(ProcessRole::GpuUser)) && entry.signs.key.is_none() && !entry.helper && !entry.agent;
-        if !free || entry.dead {
+        if !is_free(entry) {
             return None;
         }
         // A program may give itself another name.
@@ -44,6 +43,12 @@ impl Kin {
         table.get(entry.ppid).filter(|parent| parent.comm == RAYLET && !parent.dead)?;
         Some(Self { parent: entry.ppid, actor: Some((entry.signs.ray_job.clone(), class)) })
     }
+}
+
+/// It is no rank yet, and nothing numbers it.
+pub fn is_free(entry: &Entry) -> bool {
+    let free = matches!(entry.role, None | Some(ProcessRole::GpuUser)) && entry.signs.key.is_none() && !entry.helper && !entry.agent;
+    free && !entry.dead
 }
 
 /// Gives them their role and their place.
@@ -77,14 +82,48 @@ pub fn choose(table: &mut Table, reader: &mut Reader) {
     });
     for (kin, group) in siblings {
         let world_size = u32::try_from(group.len()).ok().filter(|_| kin.actor.is_none());
-        for (number, pid) in (0..).zip(group) {
-            let rank = kin.actor.is_none().then_some(number);
+        let by_output = numbers_of_outputs(reader, &group);
+        for (at, pid) in group.into_iter().enumerate() {
+            let by_order = u32::try_from(at).ok().filter(|_| kin.actor.is_none());
+            let rank = by_output.as_ref().and_then(|numbers| numbers.get(at).copied()).or(by_order);
             if let Some(entry) = table.entries.get_mut(&pid) {
                 entry.role = Some(ProcessRole::Rank);
                 entry.place = Some(Place { leader: kin.parent, rank, local_rank: rank, world_size });
             }
         }
     }
+}
+
+/// The numbers in the names of files that each of them writes alone, `trainer.1.log` beside `trainer.0.log`, where they are 0 to the last.
+fn numbers_of_outputs(reader: &Reader, group: &[u32]) -> Option<Vec<u32>> {
+    let mut names = Vec::new();
+    for pid in group {
+        let path = std::fs::read_link(reader.path(*pid, "fd/1")).ok().filter(|path| path.is_absolute())?;
+        names.push(path.to_str()?.to_owned());
+    }
+    let numbers = apart(&names)?;
+    let distinct: BTreeSet<u32> = numbers.iter().copied().collect();
+    distinct.into_iter().eq(0..u32::try_from(numbers.len()).ok()?).then_some(numbers)
+}
+
+/// The one number in which all names differ, of each.
+fn apart(names: &[String]) -> Option<Vec<u32>> {
+    let parts = |name: &str| -> Vec<(bool, String)> {
+        let mut parts: Vec<(bool, String)> = Vec::new();
+        for c in name.chars() {
+            match parts.last_mut().filter(|(digits, _)| *digits == c.is_ascii_digit()) {
+                Some((_, part)) => part.push(c),
+                None => parts.push((c.is_ascii_digit(), c.to_string())),
+            }
+        }
+        parts
+    };
+    let all: Vec<_> = names.iter().map(|name| parts(name)).collect();
+    let first = all.first()?;
+    let differs = |at: &usize| all.iter().any(|parts| parts.get(*at) != first.get(*at));
+    let mut places = (0..first.len()).filter(differs);
+    let at = places.next().filter(|_| places.next().is_none() && all.iter().all(|parts| parts.len() == first.len()))?;
+    all.iter().map(|parts| parts.get(at).filter(|(digits, _)| *digits)?.1.parse().ok()).collect()
 }
 
 /// Looked at again and again while it is new, later now and then.
@@ -108,4 +147,19 @@ pub fn are_joined(reader: &Reader, group: &[u32]) -> bool {
         .map(|(_, pid)| *pid)
         .collect();
     joined.len() == group.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn the_number_in_which_names_differ() {
+        let of = |names: &[&str]| apart(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["/run7/trainer.1.log", "/run7/trainer.0.log"]), Some(vec![1, 0]));
+        assert_eq!(of(&["/out/a9.txt", "/out/a10.txt"]), Some(vec![9, 10]));
+        assert_eq!(of(&["/out/a1/b1.txt", "/out/a0/b0.txt"]), None, "which of the two?");
+        assert_eq!(of(&["/out/main.log", "/out/main.log"]), None);
+        assert_eq!(of(&["/out/learner.log", "/out/actor.log"]), None);
+    }
 }

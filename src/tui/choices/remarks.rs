@@ -5,7 +5,7 @@ use crate::base::severity::Severity;
 use crate::diagnosis::session::Session;
 use crate::observe::Remark;
 use crate::rules::findings::Finding;
-use crate::tui::panes::findings::{all as all_findings, name as finding_name};
+use crate::tui::panes::findings::{self, all as all_findings, name as finding_name};
 use crate::tui::panes::selected_finding;
 use std::collections::BTreeSet;
 
@@ -15,6 +15,8 @@ impl Ui {
         let Some(finding) = self.meant(session) else { return self.ask_for_finding() };
         let name = finding_name(&finding);
         let is_new = !self.acknowledged.remove(&name);
+        // It moves below the others: the next key is about it still, and not about who took its place.
+        self.lists[crate::tui::view::pane_index(findings::PANE.id)].row = Some(name.clone());
         self.notice = Some(format!("{} is {}", finding.rule, if is_new { "acknowledged" } else { "no longer acknowledged" }));
         if is_new {
             // One at most for each finding that there is; what is gone is forgotten.

@@ -248,7 +248,7 @@ fn head(ctx: &Ctx, p: &Progress, standing: &Standing, width: usize) -> Vec<Line<
     let whole_seconds = |age: Duration| format!("{} ago", span(Duration::from_secs(age.as_secs())));
     let ago = ctx.session.model.step_age(p).map(whole_seconds);
     let step_style = if standing.quiet.is_some() { ctx.theme.look } else { text };
-    let usual = standing.quiet.map_or(String::new(), |quiet| format!(" (one every {})", usual_words(quiet.usual_s)));
+    let usual = standing.quiet.map_or(String::new(), |quiet| format!(" (a line every {})", usual_words(quiet.usual_s)));
     let mut now = vec![labelled(ctx, "step", Some(format!("{}{}", step(p), done.unwrap_or_default())), text)];
     // Only of a job that was restarted: an attempt, and steps that are done again.
     let model = &ctx.session.model;
