@@ -14,22 +14,14 @@ use tools::Tools;
 
 /// Of each kind the last, with its line from 1.
 pub(super) fn of(text: &str) -> Vec<(usize, String)> {
-    let (mut hpl, mut checks, mut mlperf, mut npb, mut timed) = (None, None, Mlperf::default(), Npb::default(), Timed::default());
+    let (mut hpl, mut mlperf, mut npb, mut timed) = (Hpl::default(), Mlperf::default(), Npb::default(), Timed::default());
     let (mut perftest, mut osu, mut nvbandwidth) = (Perftest::default(), Osu::default(), Nvbandwidth::default());
     let mut tools = Tools::default();
     for (at, line) in text.lines().enumerate() {
         let no = at + 1;
         if let Some(json) = line.split_once(":::MLLOG ").map(|(_, json)| json) {
             mlperf.read(no, json);
-        } else if line.starts_with('W') {
-            match hpl_row(line) {
-                Some(row) => (hpl, checks) = (Some((no, row)), None),
-                None => tools.read(no, line),
-            }
-        } else if line.contains(" residual checks") {
-            checks = checked(checks, line);
-            tools.read(no, line);
-        } else {
+        } else if !hpl.read(no, line) {
             npb.read(no, line);
             timed.read(no, line);
             perftest.read(no, line);
@@ -38,10 +30,7 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
             tools.read(no, line);
         }
     }
-    if let (Some((_, row)), Some((passed, failed))) = (&mut hpl, checks) {
-        row.push_str(&format!("; {passed} passed residual checks, {failed} failed"));
-    }
-    [hpl, mlperf.told(), timed.told(), nvbandwidth.told()]
+    [hpl.told(), mlperf.told(), timed.told(), nvbandwidth.told()]
         .into_iter()
         .flatten()
         .chain(npb.told)
@@ -53,12 +42,19 @@ pub(super) fn of(text: &str) -> Vec<(usize, String)> {
 
 /// What is told of the tables of Google Benchmark begins so.
 pub(super) const TIMED: &str = "Google Benchmark: ";
-/// The same of those of perftest that have come to their end.
+/// The same of those of perftest that have come to their end, and of HPL.
 const PERFTEST: &str = "perftest ";
+const HPL: &str = "HPL: ";
+/// So it ends where no test of HPL failed.
+const NONE_FAILED: &str = " passed residual checks, 0 failed";
 
 /// It is told of a test of links, or of a small tool, that has come to its end.
 pub(super) fn is_measured(text: &str) -> bool {
-    text.starts_with(PERFTEST) || measured::BEGINNINGS.iter().any(|words| text.starts_with(words)) || tools::told_by(text).is_some()
+    let is_hpl = text.starts_with(HPL) && text.ends_with(NONE_FAILED);
+    is_hpl
+        || text.starts_with(PERFTEST)
+        || measured::BEGINNINGS.iter().any(|words| text.starts_with(words))
+        || tools::told_by(text).is_some()
 }
 
 /// The same of one that tells of all that was done, whatever is said above it.
@@ -204,24 +200,57 @@ fn words_of(text: &str, most: usize) -> String {
     clip(&crate::base::clean::clean(text), most).into_owned()
 }
 
-/// `WC0   264192  1024   4   2   37.49   3.279e+05 ( 4.099e+04)`: variant, N, NB, P, Q, seconds, Gflops.
-fn hpl_row(line: &str) -> Option<String> {
-    static ROW: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^W[A-Z0-9]{2,9}\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+\.\d+)\s+(\d\.\d+e[+]\d+)\b").expect("pattern")
-    });
-    let row = ROW.captures(line)?;
-    let n = row[1].parse().ok()?;
-    Some(format!("HPL: N {}, NB {}, {} x {} processes: {} s, {} Gflops", group(n), &row[2], &row[3], &row[4], &row[5], &row[6]))
+/// The last row of HPL, and what it counts at its end.
+#[derive(Default)]
+struct Hpl {
+    row: Option<(usize, String)>,
+    /// Tests that passed their residual checks, that failed them, and that were not made.
+    checks: Option<(u32, u32)>,
+    skipped: u32,
+    /// Its last line, or that of the rule or of the prompt below it.
+    end: Option<usize>,
 }
 
-/// `1 tests completed and passed residual checks,`
-fn checked(before: Option<(u32, u32)>, line: &str) -> Option<(u32, u32)> {
-    let n = line.split_whitespace().next()?.parse().ok();
-    let (passed, failed) = before.unwrap_or_default();
-    match n {
-        Some(n) if line.contains(" passed ") => Some((n, failed)),
-        Some(n) if line.contains(" failed ") => Some((passed, n)),
-        _ => before,
+impl Hpl {
+    /// Whether it is a line of HPL.
+    fn read(&mut self, no: usize, line: &str) -> bool {
+        let n = || line.split_whitespace().next().and_then(|n| n.parse().ok());
+        if let Some(row) = Self::row(line) {
+            *self = Hpl { row: Some((no, row)), ..Hpl::default() };
+        } else if line.contains(" residual checks") {
+            // `1 tests completed and passed residual checks,`
+            let (passed, failed) = self.checks.unwrap_or_default();
+            match n() {
+                Some(n) if line.contains(" passed ") => self.checks = Some((n, failed)),
+                Some(n) if line.contains(" failed ") => self.checks = Some((passed, n)),
+                _ => {}
+            }
+        } else if line.contains(" tests skipped because of illegal input values") {
+            self.skipped = n().unwrap_or_default();
+        } else if self.row.is_some() && line == "End of Tests." || self.end.is_some_and(|end| end + 1 == no) && tools::is_below(line) {
+            self.end = Some(no);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// `WC0   264192  1024   4   2   37.49   3.279e+05 ( 4.099e+04)`: variant, N, NB, P, Q, seconds, Gflops.
+    fn row(line: &str) -> Option<String> {
+        static ROW: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"^W[A-Z0-9]{2,9}\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+\.\d+)\s+(\d\.\d+e[+]\d+)\b").expect("pattern")
+        });
+        let row = ROW.captures(line)?;
+        let n = row[1].parse().ok()?;
+        Some(format!("{HPL}N {}, NB {}, {} x {} processes: {} s, {} Gflops", group(n), &row[2], &row[3], &row[4], &row[5], &row[6]))
+    }
+
+    /// Where all that was to be done passed, its place is its end.
+    fn told(self) -> Option<(usize, String)> {
+        let (no, row) = self.row?;
+        let Some((passed, failed)) = self.checks else { return Some((no, row)) };
+        let end = self.end.filter(|_| passed > 0 && failed == 0 && self.skipped == 0);
+        Some((end.unwrap_or(no), format!("{row}; {passed} passed residual checks, {failed} failed")))
     }
 }
 
@@ -278,6 +307,16 @@ mod tests {
                    WC0            92160   576     2     1        15.25       3.425e+04 ( 1.713e+04)\n\
                    \x20             1 tests completed and passed residual checks,\n              0 tests completed and failed residual checks,\n";
         assert_eq!(told(hpl), ["2: HPL: N 92,160, NB 576, 2 x 1 processes: 15.25 s, 3.425e+04 Gflops; 1 passed residual checks, 0 failed"]);
+        // All passed: its place is its end, with the rule and the prompt below it.
+        let row = "WR11C2R4       16152   192     3     2              75.74              3.710e+01\n";
+        let whole = |failed: u32, skipped: u32| {
+            format!(
+                "{row}1 tests completed and passed residual checks,\n{failed} tests completed and failed residual checks,\n\
+                 {skipped} tests skipped because of illegal input values.\nEnd of Tests.\n======\n[u@host a]$\n"
+            )
+        };
+        let place = |text: &str| told(text)[0].split(':').next().map(str::to_owned).unwrap();
+        assert_eq!([place(&whole(0, 0)), place(&whole(1, 0)), place(&whole(0, 3))], ["7", "1", "1"]);
         let mlperf = ":::MLLOG {\"time_ms\": 1000, \"key\": \"run_start\", \"value\": null}\n\
                       :::MLLOG {\"time_ms\": 9000, \"key\": \"eval_accuracy\", \"value\": 0.7512, \"metadata\": {\"epoch_num\": 3}}\n\
                       :::MLLOG {\"time_ms\": 9500, \"key\": \"run_stop\", \"value\": null, \"metadata\": {\"status\": \"success\"}}\n";

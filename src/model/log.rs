@@ -115,14 +115,6 @@ impl LogFile {
         }
     }
 
-    /// The one rank that writes it, or that its path names.
-    pub fn its_rank(&self) -> Option<u32> {
-        self.rank.or(match self.path_rank {
-            Some(PathRank::Global(rank)) => Some(rank),
-            _ => None,
-        })
-    }
-
     /// The last part of the path.
     pub fn name(&self) -> &str {
         self.info.path.rsplit('/').next().unwrap_or(&self.info.path)

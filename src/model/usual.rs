@@ -164,8 +164,12 @@ impl Usual {
 
     /// The highest of the newest values, where they hardly differ.
     fn calm(&self, spread: f64) -> Option<f64> {
-        let newest = self.values.len().checked_sub(CALM)?;
-        let values = self.values.iter().skip(newest).map(|(_, v)| v);
+        self.calm_of(CALM, spread)
+    }
+
+    fn calm_of(&self, newest: usize, spread: f64) -> Option<f64> {
+        let before = self.values.len().checked_sub(newest)?;
+        let values = self.values.iter().skip(before).map(|(_, v)| v);
         let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
         (least > 0.0 && most <= least * spread).then_some(most)
     }
@@ -192,17 +196,14 @@ impl Usual {
         (value >= most * ABOVE && value >= self.climb.at_first).then_some(most)
     }
 
-    /// The highest of the newest values where they differ by next to nothing, if `value` is well above that: such a loss moves for a reason, and where the gradients leap, too, another
-    /// objective is not the first that one thinks of.
+    /// The highest of the newest values where they differ by next to nothing, if `value` is well above that: such a loss moves for a reason, and
+    /// where the gradients leap, too, another objective is not the first that one thinks of.
     fn leaves_a_level(&self, value: f64) -> Option<f64> {
         const MANY: usize = 16;
         const NOTHING: f64 = 1.05;
         const ABOVE: f64 = 1.35;
         const NO_LOSS: f64 = 0.01;
-        let newest = self.values.len().checked_sub(MANY)?;
-        let values = self.values.iter().skip(newest).map(|(_, v)| v);
-        let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
-        (least >= NO_LOSS && most <= least * NOTHING && value >= most * ABOVE).then_some(most)
+        self.calm_of(MANY, NOTHING).filter(|most| *most >= NO_LOSS && value >= most * ABOVE)
     }
 
     /// The highest of the newest values where they hardly differ, and the share of the times that tells then: where `value` undoes most of what the

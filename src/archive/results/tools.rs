@@ -38,7 +38,6 @@ const TOOLS: &[Tool] = &[
     Tool { name: "ucx_perftest", tells_all: true, reader: || Box::<UcxPerftest>::default() },
     Tool { name: "Intel MPI Benchmarks", tells_all: false, reader: || Box::<Imb>::default() },
     Tool { name: "CUDA sample's result", tells_all: false, reader: || Box::<SampleResult>::default() },
-    Tool { name: "HPL's tests", tells_all: true, reader: || Box::<Hpl>::default() },
     Tool { name: "DCGM's diagnostic", tells_all: true, reader: || Box::<DcgmDiag>::default() },
     Tool { name: "DCGM health", tells_all: true, reader: || Box::<DcgmHealth>::default() },
     Tool { name: "IOR", tells_all: false, reader: || Box::<Ior>::default() },
@@ -52,6 +51,15 @@ const TOOLS: &[Tool] = &[
 pub fn told_by(text: &str) -> Option<bool> {
     let is_its = |tool: &&Tool| text.strip_prefix(tool.name).is_some_and(|tail| tail.starts_with(": "));
     TOOLS.iter().find(is_its).map(|tool| tool.tells_all)
+}
+
+/// What `time` says of a tool, a rule below it, what all of CUDA's samples say, and the prompt of the shell.
+pub fn is_below(line: &str) -> bool {
+    static BELOW: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^(?:real|user|sys)\s+[0-9]|^[=+-]{5,}$|^NOTE: The CUDA Samples |^[\[(]?\w[\w.-]*@[\w.-]+[^\n]{0,80}[$#]$")
+            .expect("pattern")
+    });
+    BELOW.is_match(line.trim_end())
 }
 
 pub struct Tools {
@@ -71,18 +79,13 @@ impl Tools {
     const MOST: usize = 8;
 
     pub fn read(&mut self, no: usize, line: &str) {
-        // What `time` says of the tool, a rule below it, what all of CUDA's samples say, and the prompt of the shell.
-        static BELOW: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new(r"^(?:real|user|sys)\s+[0-9]|^[=+-]{5,}$|^NOTE: The CUDA Samples |^[\[(]?\w[\w.-]*@[\w.-]+[^\n]{0,80}[$#]$")
-                .expect("pattern")
-        });
         let line = line.trim_end();
         if line.is_empty() {
             self.blank_to = if self.blank_to + 1 == no || self.told.last().is_some_and(|(last, _)| *last + 1 == no) { no } else { 0 };
             return;
         }
         let follows = |last: usize| last + 1 == no || last < no && self.blank_to + 1 == no;
-        if let Some((last, _)) = self.told.last_mut().filter(|(last, _)| follows(*last) && BELOW.is_match(line)) {
+        if let Some((last, _)) = self.told.last_mut().filter(|(last, _)| follows(*last) && is_below(line)) {
             *last = no;
             return;
         }
@@ -324,32 +327,6 @@ impl Reader for Dump {
     }
 }
 
-/// It counts at its end what passed.
-#[derive(Default)]
-struct Hpl {
-    passed: u64,
-    failed: u64,
-}
-
-impl Reader for Hpl {
-    fn read(&mut self, line: &str) -> Said {
-        let n = || line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or_default();
-        if line.contains(" tests completed and passed residual checks") {
-            self.passed = n();
-        } else if line.contains(" tests completed and failed residual checks") {
-            self.failed = n();
-        } else if line.contains(" tests skipped because of illegal input values") {
-            self.failed += n();
-        } else if line == "End of Tests." {
-            let Hpl { passed, failed } = std::mem::take(self);
-            if passed > 0 && failed == 0 {
-                return Said::Came(format!("{} passed", counted(passed, "test")));
-            }
-        }
-        Said::Nothing
-    }
-}
-
 /// A table of `dcgmi diag`: all that it lists passed, or was left out.
 #[derive(Default)]
 struct DcgmDiag {
@@ -546,12 +523,6 @@ mod tests {
         let device =
             "[CUDA Bandwidth Test] - Starting...\nResult = PASS\n\nNOTE: The CUDA Samples are not meant for performance measurements.\n";
         assert_eq!(told(device), ["4 CUDA sample's result: passed"]);
-        let hpl = |failed: u32| {
-            let of = |n: u32, how: &str| format!("    {n} tests completed and {how} residual checks,\n");
-            format!("{}{}End of Tests.\n======\n[u@host a]$ \n", of(1, "passed"), of(failed, "failed"))
-        };
-        assert_eq!(told(&hpl(0)), ["5 HPL's tests: 1 test passed"]);
-        assert!(told(&hpl(1)).is_empty());
         let diag = |of_memory: &str| {
             let rule = "+-----------+----------+\n";
             format!("{rule}| Diagnostic | Result |\n| PCIe | Pass - All |\n| GPU Memory | {of_memory} |\n{rule}")
