@@ -59,3 +59,12 @@ pub(super) fn lists(message: &str, text: &str) -> bool {
     let same = |line: &str| line.starts_with([' ', '\t']) && line.split_whitespace().take(2).eq(text.split_whitespace().take(2));
     text.starts_with([' ', '\t']) && message.lines().any(same)
 }
+
+/// The rank that the message itself names: `(PID:2969, Device:0, RankID:1)`, which torch_npu puts behind its words (-1 is a process without a
+/// communicator), or `Parameter indices which did not receive grad for rank 5: 94 95` of DDP.
+pub(super) fn rank_of(message: &str) -> Option<u32> {
+    [(", RankID:", ')'), (" did not receive grad for rank ", ':')].iter().find_map(|(before, end)| {
+        let (_, tail) = message.split_once(before)?;
+        tail.split(*end).next()?.trim().parse().ok()
+    })
+}

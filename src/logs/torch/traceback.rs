@@ -509,7 +509,7 @@ impl Open {
     /// What has come to its last line.
     fn event(&mut self) -> Option<TextEvent> {
         let At::Ended { class, message, frames, mut said_at, .. } = std::mem::replace(&mut self.at, At::Frames) else { return None };
-        self.origin.rank = self.origin.rank.or_else(|| rank_of_npu(&message).or_else(|| rank_of_ddp(&message)));
+        self.origin.rank = self.origin.rank.or_else(|| message::rank_of(&message));
         let (cause, after) = (self.cause.take(), self.after.take());
         let is_because = std::mem::take(&mut self.is_because);
         // The frames of what came of a cause tell nothing of that.
@@ -567,18 +567,6 @@ impl Open {
             self.waited = 0;
         }
     }
-}
-
-/// `1` of `(PID:2969, Device:0, RankID:1)`, which torch_npu puts behind the words of its exceptions; -1 is a process without a communicator.
-fn rank_of_npu(message: &str) -> Option<u32> {
-    let (_, tail) = message.split_once(", RankID:")?;
-    tail.split(')').next()?.trim().parse().ok()
-}
-
-/// `5` of `Parameter indices which did not receive grad for rank 5: 94 95`.
-fn rank_of_ddp(message: &str) -> Option<u32> {
-    let (_, tail) = message.split_once(" did not receive grad for rank ")?;
-    tail.split(':').next()?.trim().parse().ok()
 }
 
 /// What no handler of the program puts right: whatever came while it was handled, this is why.
